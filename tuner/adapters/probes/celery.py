@@ -102,7 +102,7 @@ class CeleryProbeSettings(ProbeSettings):
 
 @dataclass(frozen=True, slots=True)
 class CeleryQuestion:
-    """What is asked, and of whom."""
+    """How to query the nodes, and which nodes."""
 
     via: Literal["inspect", "events"]
     broker: str | None = None  #: its URL; None: as the app has it that the command names
@@ -112,14 +112,14 @@ class CeleryQuestion:
 
 
 class CeleryProbe:
-    """Totals of every node once per look. A helper runs as long as a launch, from before it starts.
+    """Reads the totals of every node at each sample, through a helper that is started before the launch.
 
     Args:
-        jobs: the programs of a layout: their command, folder, environment and user are the helper's too.
-        checked: layouts with which everything has to be there already, one of each variant.
+        jobs: the programs of a layout: the helper uses their command, folder, environment and user.
+        checked: layouts for which the setup is checked now, one of each variant.
 
     Raises:
-        ConfigError: no interpreter with Celery is found, the app cannot be loaded, or nobody names a broker.
+        ConfigError: no interpreter with Celery is found, the app cannot be loaded, or no broker is named.
     """
 
     def __init__(
@@ -149,13 +149,13 @@ class CeleryProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[CeleryCounting]:
-        """Watch one launch; the nodes that are there before it are none of its own."""
+        """Count during one launch; nodes that answer before the launch are excluded."""
         with closing(self._helper(layout, via=self._question.via)) as helper:
             try:
                 ready = helper.start()
             except MeasurementError as error:
                 raise MeasurementError(f"the celery probe cannot begin: {error.problem}") from error
-            # should it be started anew, the service's own nodes are there, too
+            # if the helper is restarted, the service's own nodes answer, too
             helper.wanted = {**helper.wanted, "others": ready.get("others")}
             hears_events = self._question.via == "events"
             with polling(
@@ -182,7 +182,7 @@ class CeleryProbe:
         def hide(text: str) -> str:
             return hidden_in(text, given, job.argv)
 
-        environment.pop(RUN_ID, None)  # it is no process of the launch
+        environment.pop(RUN_ID, None)  # the helper is not a process of the launch
         for name in job.without:
             environment.pop(name, None)
         options = celery_options(words)
@@ -204,7 +204,7 @@ class CeleryProbe:
 
 
 class CeleryCounting(PolledCounting):
-    """One launch."""
+    """Counts of one launch."""
 
     def __init__(self, clock: Clock, helper: Helper, warn: Warn, *, hears_events: bool) -> None:
         super().__init__(clock, self._counts, "Celery", warn)
@@ -215,18 +215,18 @@ class CeleryCounting(PolledCounting):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Events are sent only when they are asked for."""
+        """Variables that make the nodes send events, if the helper listens to events."""
         return _WITH_EVENTS if self._hears_events else {}
 
     def pids(self) -> frozenset[int]:
-        """The helper."""
+        """Return the pid of the helper."""
         return self._helper.pids()
 
     def _counts(self) -> Counts:
         answer = self._helper.ask()
         if self._hears_events and self._helper.n_starts > self._n_starts:
-            # A helper that listens counts from 0. It may have passed its predecessor's count by now, and
-            # would not be seen to have begun anew: say so first.
+            # A restarted helper that listens counts from 0. If its count has passed the old one by now, the
+            # restart would go unnoticed. So report 0 first.
             self._n_starts = self._helper.n_starts
             self._latest = Counts(dict.fromkeys(self._latest.done, 0), dict.fromkeys(self._latest.failed, 0))
             return self._latest
@@ -235,7 +235,7 @@ class CeleryCounting(PolledCounting):
 
 
 def celery_options(words: Sequence[str]) -> dict[str, str]:
-    """Where Celery's settings are, as the *words* of its command line say, by the names of ``_OPTIONS``."""
+    """Return the options in *words* that locate Celery's settings, by the names of ``_OPTIONS``."""
     found: dict[str, str] = {}
     rest = iter(words)
     for word in rest:

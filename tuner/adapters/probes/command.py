@@ -28,14 +28,14 @@ from tuner.ports import Clock, Warn
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
-# A program that is run for the few bytes it prints: what it may print, and how long it may take.
+# Run of a program that prints few bytes, with limits on its output and its time.
 
 _PIPE_BYTES = 1 << 16  #: the most that a pipe holds
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """How it ended, and what it said."""
+    """Exit code and output of a program."""
 
     code: int
     out: bytes
@@ -50,9 +50,9 @@ def run(
     timeout_s: float,
     most_bytes: int,
 ) -> Printed:
-    """Run *command* (no shell) to its end; with all it started it is killed when it takes or prints too much.
+    """Run *command* (no shell) to its end; kill it and its processes if it takes too long or prints too much.
 
-    A child that it leaves in the background may hold its pipes for ever: nobody waits for their end.
+    A child left in the background may hold the pipes open for ever, so this does not wait for their end.
 
     Raises:
         MeasurementError: it cannot be run, takes longer than *timeout_s* or prints more than *most_bytes*.
@@ -79,7 +79,7 @@ def run(
 def _heard(
     process: subprocess.Popen[bytes], out: IO[bytes], err: IO[bytes], timeout_s: float, most_bytes: int
 ) -> tuple[bytes, bytes]:
-    """What it says until it has ended; MeasurementError when that is too long or too late."""
+    """Return both outputs when the process has ended; MeasurementError if they are too long or too late."""
     ends_s = time.monotonic() + timeout_s
     said = {out.fileno(): bytearray(), err.fileno(): bytearray()}
     ended = os.pidfd_open(process.pid)
@@ -95,7 +95,8 @@ def _heard(
                 took = f"it took longer than {render_duration(timeout_s)} and was killed"
                 raise MeasurementError(took)
             ready = {descriptor for descriptor, _ in waiting.poll(left_s * 1000)}
-            # all that a pipe holds, when it has ended: what it left behind may go on, and is not heard
+            # when it has ended, read the rest of both pipes; children that still run may write more, which is
+            # ignored
             for descriptor in said if ended in ready else ready:
                 part = _read(descriptor)
                 said[descriptor] += part
@@ -138,15 +139,16 @@ class CommandProbeSettings(ProbeSettings):
 
 
 class CommandProbe:
-    """Runs *command* (no shell) once per look; the layout reaches it as TUNER_LAYOUT, TUNER_PROCESSES ...
+    """Runs *command* (no shell) at each sample; TUNER_LAYOUT, TUNER_PROCESSES and similar describe the
+    layout.
 
     Args:
-        command: prints one whole number, the items finished up to now, and exits with 0.
-        timeout_s: then it is killed, and the look is a gap.
-        directory: where it runs; None: tuner's current folder.
+        command: prints one whole number, the items finished so far, and exits with 0.
+        timeout_s: time after which it is killed, and the sample is a gap.
+        directory: its working directory; None: tuner's current folder.
 
     Raises:
-        ConfigError: there is no such command.
+        ConfigError: the command does not exist.
     """
 
     def __init__(
@@ -167,7 +169,7 @@ class CommandProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:
-        """Watch one launch of *layout*."""
+        """Count during one launch of *layout*."""
         facts = layout_variables(layout)
         asked = PolledCounting(self._clock, lambda: self._counts(facts), self._command[0], self._warn)
         with polling(asked) as counting:
@@ -202,7 +204,7 @@ def _number(printed: Printed, shown: Callable[[bytes], str]) -> int:
 
 
 def _without_cut_secret(end: bytes) -> bytes:
-    """The *end* of what it said without what was cut in two there, which may be half a secret."""
+    """Return the *end* of the output without a word that was cut in two, because it may be half a secret."""
     if len(end) < _MOST_BYTES:
         return end
     whole = end.partition(b"\n")[2].strip() or end.partition(b" ")[2].strip()

@@ -44,18 +44,18 @@ class GeneratorProbe:
     """Reads the totals that a load generator keeps; see ``HttpFeeder``."""
 
     def __init__(self, clock: Clock, totals: Path) -> None:
-        """*totals* is the file that the feeder's generator counts in, as long as a launch runs."""
+        """Set up the probe; *totals* is the file in which the feeder's generator counts during a launch."""
         self._clock = clock
         self._totals = totals
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[GeneratorCounting]:  # noqa: ARG002  # the feeder knows it
-        """Watch one launch."""
+        """Count during one launch."""
         yield GeneratorCounting(self._clock, self._totals)
 
 
 class GeneratorCounting:
-    """The answers of one launch."""
+    """Counts of the answers in one launch."""
 
     def __init__(self, clock: Clock, totals: Path) -> None:
         self._clock = clock
@@ -64,18 +64,18 @@ class GeneratorCounting:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The workers need to know nothing."""
+        """No variables: the workers do not take part."""
         return {}
 
     def pids(self) -> frozenset[int]:
-        """None: tuner counts by itself."""
+        """Return no process: tuner counts itself."""
         return frozenset()
 
     def read(self) -> Reading:
-        """Answers with a status below 400, and requests that failed; none as long as no generator runs.
+        """Return the answers with a status below 400 and the failed requests; 0 while no generator runs.
 
         Raises:
-            MeasurementError: the counts are damaged, or gone while the launch runs.
+            MeasurementError: the counts are damaged, or missing while the launch runs.
         """
         at_s = self._clock.monotonic_s()
         try:

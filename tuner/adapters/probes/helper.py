@@ -28,7 +28,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class HelperStart:
-    """How a helper is started."""
+    """Command, environment and user of a helper."""
 
     program: Path  #: a file of ``probes/helpers``
     interpreter: Sequence[str]  #: the Python of the service, with its options
@@ -39,13 +39,13 @@ class HelperStart:
 
 
 class Helper:
-    """One helper; started anew by the next ``ask`` after it has ended, was killed or spoke nonsense.
+    """One helper process; ``ask`` restarts it after it has ended, was killed or sent invalid output.
 
-    It ends when its stdin does: when tuner is gone, however that went. Not for several threads at a time.
+    It ends at the end of its stdin, so also when tuner is killed. Not thread-safe.
 
     Args:
-        wanted: its first line, of the next start too. Secrets go this way: everybody sees command lines.
-        timeout_s: for an answer; then it is killed.
+        wanted: its first line, at every start. Secrets go this way, because all users can read command lines.
+        timeout_s: limit for an answer, after which the helper is killed.
     """
 
     def __init__(self, start: HelperStart, wanted: Mapping[str, Any], timeout_s: float) -> None:
@@ -58,12 +58,12 @@ class Helper:
         self.n_starts = 0
 
     def pids(self) -> frozenset[int]:
-        """The one that runs."""
+        """Return the pid of the running helper."""
         process = self._process
         return frozenset() if process is None else frozenset({process.pid})
 
     def start(self) -> Mapping[str, Any]:
-        """Start it, and give what it answers to what is wanted.
+        """Start the helper and return its answer to ``wanted``.
 
         Raises:
             MeasurementError, ConfigError: as for ``ask``.
@@ -73,7 +73,7 @@ class Helper:
         self._heard = b""
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # closed in _end()
         self.n_starts += 1
-        # its user may not be able to enter the folder that tuner is installed in: it gets the open file
+        # its user may have no access to tuner's folder, so it gets an open file descriptor
         with self._start.program.open("rb") as program, signals_held():
             try:
                 self._process = subprocess.Popen(
@@ -84,7 +84,7 @@ class Helper:
                     pass_fds=(program.fileno(),),
                     cwd=self._start.directory,
                     env=self._start.environment,
-                    process_group=0,  # a Ctrl-C at the terminal is tuner's to handle
+                    process_group=0,  # tuner handles a Ctrl-C at the terminal
                     user=None if user is None else user.uid,
                     group=None if user is None else user.gid,
                     extra_groups=None if user is None else user.groups,
@@ -95,18 +95,18 @@ class Helper:
         return self._answer(json.dumps(self.wanted), START_S)
 
     def ask(self) -> Mapping[str, Any]:
-        """Its next answer.
+        """Return its next answer.
 
         Raises:
-            MeasurementError: it has none just now, does not answer in time, ended, or says what is no answer.
-            ConfigError: it says that something is wrong for good.
+            MeasurementError: it has no count now, does not answer in time, ended, or sent an invalid answer.
+            ConfigError: it reports a permanent error.
         """
         if self._process is None:
             self.start()
         return self._answer("", self._timeout_s)
 
     def close(self) -> None:
-        """Let it end; after 5 s it is killed."""
+        """Close its stdin, and kill it after 5 s."""
         if self._process is None:
             return
         assert self._process.stdin is not None
@@ -153,7 +153,7 @@ class Helper:
         return answer
 
     def _hear(self, wait_s: float) -> bool:
-        """Take what it says meanwhile; whether it may say more."""
+        """Read its next output; return whether more may follow."""
         assert self._process is not None
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
@@ -172,7 +172,7 @@ class Helper:
         process, complaints = self._process, self._complaints
         assert process is not None
         assert complaints is not None
-        with suppress(subprocess.TimeoutExpired):  # its stdout is closed, so it is about to
+        with suppress(subprocess.TimeoutExpired):  # its stdout is closed, so it is about to end
             process.wait(_LEAVING_S)
         code = process.poll()
         how = "closed its stdout" if code is None else ending_in_words(code, ended="ended")

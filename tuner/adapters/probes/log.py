@@ -25,7 +25,7 @@ from tuner.ports import Clock, Warn
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
-# The lines that are added to a log, whatever becomes of its file: renamed, cut off, replaced, given back.
+# Reader of lines appended to a log, whose file may be renamed, truncated, replaced or partly freed.
 
 _AT_A_TIME_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 1 << 16  #: what comes after it in a line is not looked at
@@ -34,29 +34,31 @@ _TAIL_BYTES = 64  #: of what was read last: it still stands there, unless somebo
 
 
 class FollowedLog:
-    """One log, by its path, from its beginning or from where it ends now.
+    """One log, found by its path, read from its beginning or from its present end.
 
-    The file is kept open, so that what is written to it after it was renamed is not lost: it is read along
-    with the one that took its place, until that is replaced too. Memory is bounded whatever a file holds.
+    The file is kept open, so that lines written after a rename are not lost. It is read along with the file
+    that took its place, until that is replaced, too. Memory use is bounded whatever the file contains.
     """
 
     def __init__(self, path: Path, *, from_end: bool) -> None:
-        """*from_end*: what the file holds already is left out; one that comes later is read as a whole."""
+        """Open the log; *from_end*: skip present contents. A file that appears later is read from its
+        beginning.
+        """
         self.path = path
         self.n_cuts = 0  #: how often the file lost text: lines may have gone unread
         self.n_long = 0  #: lines of which only the first 64 KiB were given
         self._files: list[_OpenLog] = []  #: the file that the path names last, and the one it named before
         if from_end:
-            with suppress(OSError, MeasurementError):  # it may come with the launch
+            with suppress(OSError, MeasurementError):  # it may appear with the launch
                 self._follow_path()
                 self._files[-1].skip()
 
     def new_lines(self) -> Iterator[bytes]:
-        """The lines that were ended since the last call, the first 64 KiB of each, without their ends.
+        """Yield the lines completed since the last call, the first 64 KiB of each, without line ends.
 
         Raises:
-            MeasurementError: there is no such file, and there was none; it cannot be read, or is no file; or
-                there is more than 1 GiB that was not read yet: the next call goes on.
+            MeasurementError: the file is missing and never existed; it cannot be read, or is not a
+                regular file; or more than 1 GiB is unread: the next call continues.
         """
         try:
             self._follow_path()
@@ -72,22 +74,22 @@ class FollowedLog:
             self._files.pop(0).close()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for file in self._files:
             file.close()
         self._files.clear()
 
     def _follow_path(self) -> None:
-        """Open the file that is at the path now, unless it is open already."""
+        """Open the file that is at the path now, unless it is already open."""
         try:
             found = os.stat(self.path)
         except FileNotFoundError:
             if self._files:
-                return  # renamed, and the next one is not there yet
+                return  # renamed, and the next one does not exist yet
             raise
         if self._files and self._files[-1].is_it(found):
             return
-        if not stat.S_ISREG(found.st_mode):  # to open a device may do something
+        if not stat.S_ISREG(found.st_mode):  # opening a device may have side effects
             raise MeasurementError(f"{self.path} is no file that lines are added to")
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced by a pipe meanwhile
@@ -97,7 +99,7 @@ class FollowedLog:
 
 
 class _OpenLog:
-    """A file, and how far it was read."""
+    """An open file and the position reached in it."""
 
     def __init__(self, descriptor: int) -> None:
         self.was_cut = False  #: off, or its beginning given back beyond where we were; seen at the last look
@@ -112,7 +114,7 @@ class _OpenLog:
         return os.path.samestat(os.fstat(self._descriptor), found)
 
     def skip(self) -> None:
-        """Go to the end; half a line there counts when it is ended."""
+        """Go to the end; a partial line there counts when it is completed."""
         self._offset = os.fstat(self._descriptor).st_size
         self._tail = self._before(self._offset, _TAIL_BYTES)
 
@@ -121,15 +123,15 @@ class _OpenLog:
         if self._begins_anew():
             self._go_on_at(0)
         self._pass_hole()
-        size = os.fstat(self._descriptor).st_size  # a writer who is faster than us must not hold us
+        size = os.fstat(self._descriptor).st_size  # a writer that is faster than this loop must not hold it
         ends = min(size, self._offset + MOST_AT_A_LOOK_BYTES)
         self.n_left_bytes = size - ends if size > ends else 0
         while self._offset < ends:
             part = os.pread(self._descriptor, min(_AT_A_TIME_BYTES, ends - self._offset), self._offset)
             if not part:
-                return  # cut off while we read; seen at the next look
+                return  # truncated while reading; detected at the next call
             if self._pass_hole():
-                continue  # it was given back while we read: there may be zeros in this part
+                continue  # freed while reading: this part may contain zeros
             self._offset += len(part)
             self._tail = (self._tail + part)[-_TAIL_BYTES:]
             *ended, rest = part.split(b"\n")
@@ -138,24 +140,25 @@ class _OpenLog:
                 self.n_long += len(whole) > LONGEST_LINE_BYTES
                 yield whole[:LONGEST_LINE_BYTES]
                 self._line = b""
-            self._line = (self._line + rest)[: LONGEST_LINE_BYTES + 2]  # two more tell whether it is longer
+            self._line = (self._line + rest)[: LONGEST_LINE_BYTES + 2]  # two more bytes show a longer line
 
     def close(self) -> None:
         os.close(self._descriptor)
 
     def _begins_anew(self) -> bool:
-        """Shorter than it was, or another text: it may have grown beyond the old end meanwhile.
+        """Return whether the file is shorter than before, or has other text before the position.
 
-        What was given back of the text that was read already says nothing.
+        It may have grown beyond the old end meanwhile. Text that was freed (made a hole) is not compared.
         """
         n_bytes = min(len(self._tail), max(0, self._offset - self._first_data()))
         is_shorter = os.fstat(self._descriptor).st_size < self._offset
         return is_shorter or not self._tail.endswith(self._before(self._offset, n_bytes))
 
     def _pass_hole(self) -> bool:
-        """Go on where the text begins, if it does so behind us (``log_bound``); whether that was so.
+        """Go to the first text if the beginning of the file was freed beyond the position; return whether
+        it was.
 
-        What is left there of a line is read as a line.
+        The remaining part of a line there is read as a line.
         """
         first = self._first_data()
         if first <= self._offset:
@@ -168,13 +171,13 @@ class _OpenLog:
         self._offset, self._tail, self._line = offset, b"", b""
 
     def _first_data(self) -> int:
-        """Where the file's first bytes are that are no hole; its end: there are none."""
+        """Return the position of the first data that is not a hole; the size of the file if there is none."""
         try:
             return os.lseek(self._descriptor, 0, os.SEEK_DATA)
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return os.fstat(self._descriptor).st_size
-            return 0  # this file system knows of no holes
+            return 0  # this file system does not support holes
 
     def _before(self, offset: int, n_bytes: int) -> bytes:
         begin = max(0, offset - n_bytes)
@@ -185,12 +188,12 @@ Follow = Callable[[], Sequence[FollowedLog]]
 
 
 def logs_of_user(paths: Sequence[Path]) -> Sequence[FollowedLog]:
-    """Logs that outlive a launch: from where they end now."""
+    """Return logs that outlive a launch, read from their present end."""
     return [FollowedLog(path, from_end=True) for path in paths]
 
 
 def logs_of_programs(paths: Sequence[Path]) -> Sequence[FollowedLog]:
-    """Logs that a launch begins."""
+    """Return logs that a launch creates, read from their beginning."""
     return [FollowedLog(path, from_end=False) for path in paths]
 
 
@@ -230,12 +233,12 @@ class LogProbeSettings(ProbeSettings):
 
 
 class LogProbe:
-    """Reads on in the logs once per look, and counts the lines that match.
+    """Reads new lines of the logs at each sample, and counts those that match.
 
     Args:
-        pattern: matches the line of an item that is done, anywhere in it.
-        failed: likewise, of one that failed: such a line counts as failed only; None: nothing tells them.
-        follow: gives the logs of a launch: asked before it is started, and again until it gives some.
+        pattern: matches the line of a finished item, anywhere in it.
+        failed: matches the line of a failed item, which then counts only as failed; None: unknown.
+        follow: returns the logs of a launch: called before its start, and again until it returns some.
     """
 
     def __init__(
@@ -253,7 +256,7 @@ class LogProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:
-        """Watch one launch."""
+        """Count during one launch."""
         looked = _Looked(self._pattern, self._failed, self._follow)
         name = f"lines that match {self._pattern.pattern.decode()!r}"
         try:
@@ -269,7 +272,7 @@ class LogProbe:
 
 
 class _Looked:
-    """The logs of one launch, and how many lines of each kind were found in them."""
+    """The logs of one launch, and the number of lines of each kind in them."""
 
     def __init__(self, pattern: re.Pattern[bytes], failed: re.Pattern[bytes] | None, follow: Follow) -> None:
         self.logs = follow()

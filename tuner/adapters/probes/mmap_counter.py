@@ -51,13 +51,13 @@ class MmapCounterSettings(ProbeSettings):
 
 
 class CounterProbe:
-    """Reads the memory-mapped counters of every worker process; a folder of its own for each launch.
+    """Reads the memory-mapped counters of every worker process, in a folder of its own for each launch.
 
     Args:
-        clock: what readings are stamped with.
-        folder_root: where the launch's folder is made, and removed afterwards; on tmpfs no disk is written.
-        owner: user and group id the workers run as, when not tuner's own.
-        module: a name of ``_MODULES``, whose file the folder holds as well, for the workers to import.
+        clock: gives the time of readings.
+        folder_root: parent of the launch's folder, which is removed afterwards; on tmpfs no disk is written.
+        owner: user and group id of the workers, if not tuner's own.
+        module: a name of ``_MODULES``, whose file is also put into the folder, for the workers to import.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class CounterProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[CounterCounting]:
-        """Watch one launch; the folder lives as long as the ``with`` block."""
+        """Count during one launch; the folder exists as long as the ``with`` block."""
         try:
             folder = tempfile.TemporaryDirectory(
                 prefix=f"count-{layout.processes}x{layout.threads}-", dir=self._folder_root
@@ -97,8 +97,8 @@ class CounterProbe:
 class CounterCounting:
     """The counters of one launch.
 
-    A module of tuner's counts items and no stages of them; and of greenlets, which come and go with a task,
-    those that count are fewer than the layout has. Only the workers' own code tells these.
+    A module of tuner counts items but not their stages. Greenlets come and go with a task, so fewer of them
+    count than the layout has. Only the workers' own code can report stages and the number of threads.
     """
 
     def __init__(self, clock: Clock, folder: Path, reader: Reader, *, is_own_code: bool = True) -> None:
@@ -109,15 +109,15 @@ class CounterCounting:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Names the folder to the workers."""
+        """Variable that names the folder to the workers."""
         return {DIRECTORY_VARIABLE: str(self._folder)}
 
     def pids(self) -> frozenset[int]:
-        """None: tuner counts by itself."""
+        """Return no process: tuner counts itself."""
         return frozenset()
 
     def read(self) -> Reading:
-        """Add up all slots of all processes, those that ended included.
+        """Return the sum of all slots of all processes, including ended ones.
 
         Raises:
             MeasurementError: a counter is of another version, damaged or unreadable.

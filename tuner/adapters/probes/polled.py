@@ -26,7 +26,7 @@ MOST_SERIES = 10_000  #: of a launch; those that are gone are remembered, too
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """One answer: totals by series, all of which are added up."""
+    """One answer: totals by series; the count is their sum."""
 
     done: Mapping[str, float]
     failed: Mapping[str, float] = field(default_factory=dict)
@@ -34,17 +34,17 @@ class Counts:
 
 
 class PolledCounting:
-    """One launch, seen by *ask*. Keeps the promise of ``tuner.ports.Counting``.
+    """Counting of one launch by calls of *ask*, which implements ``tuner.ports.Counting``.
 
-    Each ``read`` asks once more, so *ask* runs as often as the study looks, and never twice at a time. An
-    answer that does not come soon, or fails, is a gap: the last reading is given again, with its own time.
+    Each ``read`` requests one call of *ask*, so *ask* runs once per sample, and never twice at a time. If an
+    answer is late or fails, the sample is a gap: the last reading is returned again, with its own time.
 
     Args:
-        ask: gives the counts now, within a time limit of its own; MeasurementError when it cannot.
-        name: what is asked, as errors call it.
-        failed_included: *done* holds the failed items too.
-        most_falls: of one series, before it is no total; 0 for what no restart can explain.
-        environment: what the workers have to be told; None: the service counts as it always does.
+        ask: returns the counts now, within a time limit of its own; MeasurementError if it cannot.
+        name: name of the source in errors.
+        failed_included: *done* contains the failed items, too.
+        most_falls: times that a series may fall before it is rejected; 0 if restarts cannot explain a fall.
+        environment: variables for the workers; None: the service needs none.
     """
 
     def __init__(
@@ -78,29 +78,29 @@ class PolledCounting:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What the service has to be told: nothing, where it counts as it always does."""
+        """Variables for the service; none if it always counts."""
         return self._environment
 
     def pids(self) -> frozenset[int]:
-        """None: they are asked by tuner itself."""
+        """Return no process: tuner queries the source itself."""
         return frozenset()
 
     def start(self) -> None:
-        """Be ready to ask; nothing is asked before the first ``read``."""
+        """Start the thread; it queries nothing before the first ``read``."""
         self._thread.start()
 
     def close(self) -> None:
-        """Ask no more; returns once the last answer is there."""
+        """Stop the thread; returns after the last answer."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self._thread.join()
 
     def read(self) -> Reading:
-        """The latest answer; the first is where counting begins. Until then 0, at the time of the first call.
+        """Return the latest answer, counted from the first one; before it 0, at the time of the first call.
 
         Raises:
-            MeasurementError: no answer so many times in a row, or a count that keeps falling.
+            MeasurementError: too many failures in a row, or a count that keeps falling.
         """
         with self._changed:
             if self._reading is None:
@@ -115,13 +115,13 @@ class PolledCounting:
             return replace(self._reading, problem=self._why_old(wanted))
 
     def _why_old(self, wanted: int) -> str:
-        """Return why the latest counts are not those that were asked for last; empty: they are."""
+        """Return why the latest counts are not from the last query; empty: they are."""
         if self._n_failures:
             return f"it did not get its count from {self._name}: {self._problem}"
         return "" if self._n_answered >= wanted else f"{self._name} has not answered yet"
 
     def _check(self) -> None:
-        """Raise what makes the counts of this launch worthless, and warn of those that began anew."""
+        """Raise an error if the counts of this launch are unusable, and warn of counts that restarted."""
         most = MOST_FAILURES_AT_FIRST if self._done.latest is None else MOST_FAILURES
         if self._n_failures >= most:
             times = f"{self._n_failures} times in a row"
@@ -152,7 +152,7 @@ class PolledCounting:
                 counts = self._ask()
             except MeasurementError as error:
                 problem = error.problem
-            except Exception as error:  # whoever reads next gets it, with its traceback
+            except Exception as error:  # the next `read` raises it, with its traceback
                 self._bug = error
             at_s = (began_s + self._clock.monotonic_s()) / 2  # it was counted somewhere between
             if counts is not None and counts.at_s is not None:
@@ -169,20 +169,20 @@ class PolledCounting:
                 self._changed.notify_all()
 
     def _take(self, counts: Counts, at_s: float) -> None:
-        """Make *counts* the latest; MeasurementError, and nothing is taken, when they cannot be any."""
+        """Store *counts* as the latest; MeasurementError, with nothing stored, if they are not valid."""
         assert self._reading is not None
         done, failed = _join(self._done, counts.done), _join(self._failed, counts.failed)
         self._n_failures = 0
         self._done, self._failed = done, failed
         n_failed = int(self._failed.total)
         n_done = int(self._done.total) - (n_failed if self._failed_included else 0)
-        # the two are not counted in one instant: never back by one that failed in between
+        # the two are not counted at one moment: a failure in between must not make the count fall
         n_done = max(n_done, self._reading.n_done_total)
         self._reading = replace(self._reading, at_s=at_s, n_done_total=n_done, n_failed_total=n_failed)
 
 
 def _join(before: Segments, counts: Mapping[str, float]) -> Segments:
-    if any(not abs(count) <= LARGEST_COUNT for count in counts.values()):  # what is not a number, too
+    if any(not abs(count) <= LARGEST_COUNT for count in counts.values()):  # also true for NaN
         raise MeasurementError(f"a count is beyond {LARGEST_COUNT}: it cannot be one of items")
     if len(counts) > MOST_SERIES:
         raise MeasurementError(f"got {len(counts)} series; at most {MOST_SERIES} are supported")
@@ -200,7 +200,7 @@ Polled = TypeVar("Polled", bound=PolledCounting)
 
 @contextmanager
 def polling(counting: Polled) -> Iterator[Polled]:
-    """*counting*, asking within the ``with`` block."""
+    """Run the polling thread of *counting* within the ``with`` block."""
     counting.start()
     try:
         yield counting
@@ -208,15 +208,16 @@ def polling(counting: Polled) -> Iterator[Polled]:
         counting.close()
 
 
-# A port of one launch's own: the service tells its counts there, and the probe asks for them.
+# Port reserved for one launch, at which the service offers its counts to the probe.
 
 
 @contextmanager
 def own_port(address: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """*address* with its ``{TUNER_PROBE_PORT}`` filled in, and what the service is told; nothing without one.
+    """Yield *address* with ``{TUNER_PROBE_PORT}`` filled in, and the variables for the service.
 
-    The port is held within the block, so that nobody is given it by chance. Who asks for it by its number
-    may listen, with SO_REUSEADDR, as servers do.
+    Without the field, the address stays unchanged and there are no variables. The port is held within the
+    block, so that no other program gets it by chance. A server that binds it by number with SO_REUSEADDR can
+    listen.
     """
     if PORT_FIELD not in address:
         yield address, {}

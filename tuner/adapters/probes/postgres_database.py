@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 
 def check_postgres_url(url: str) -> None:
-    """Find out before anything starts whether *url* could be asked.
+    """Check, before anything starts, that *url* is usable.
 
     Raises:
-        ConfigError: the client is not installed, or *url* is none; libpq's own words would show its password.
+        ConfigError: the client is not installed, or *url* is invalid (libpq's own message would contain its
+            password).
     """
     try:
         from psycopg import ProgrammingError
@@ -48,10 +49,11 @@ def check_postgres_url(url: str) -> None:
 
 
 class PostgresDatabase:
-    """One connection, made at the first query and again after it broke. Use it in a ``with`` block.
+    """Connection that is opened at the first query and again after a failure. Use it in a ``with`` block.
 
-    The server is told not to write, and to give up after *timeout_s*; whether it does is watched from here,
-    since one that hangs does not. (psycopg's own cursors would wait for ever; hence its libpq below them.)
+    The server is asked for read-only transactions and for a time limit of *timeout_s*. The limit is also
+    enforced here, because a server that hangs does not enforce it. (psycopg's own cursors would wait for
+    ever, so this uses libpq below them.)
 
     Args:
         timeout_s: for each query; connecting may take 2 s at least.
@@ -94,7 +96,7 @@ class PostgresDatabase:
                 self._disconnect()
             raise
         if len(rows) > 1:
-            self._disconnect()  # nobody wants the rest
+            self._disconnect()  # the rest of the answer is not needed
         return rows
 
     def _connected(self) -> Connection:
@@ -116,12 +118,12 @@ class PostgresDatabase:
         return connection
 
     def _answer(self, connection: Connection, query: str) -> list[Row]:
-        """At most two rows; there may be more. TimeoutError when the server is later than told."""
+        """Return the first rows, at most two; TimeoutError if the server is late."""
         from psycopg.pq import ExecStatus
 
         bound = Bound(self._timeout_s + _GRACE_S, _LARGEST_BYTES)
         server = connection.pgconn
-        server.send_query_params(query.encode(), None)  # this way of asking takes one statement only
+        server.send_query_params(query.encode(), None)  # this call accepts one statement only
         server.set_single_row_mode()
         rows: list[Row] = []
         problem = None
@@ -161,5 +163,5 @@ def _row(result: PGresult, number: int) -> Row:
 
 
 def _server_error(words: str) -> MeasurementError:
-    first = words.strip().partition("\n")[0]  # the next lines point into the query
+    first = words.strip().partition("\n")[0]  # the following lines point into the query
     return MeasurementError(f"PostgreSQL reports: {first[:_SHOWN]}")

@@ -33,7 +33,7 @@ _AT_A_TIME_BYTES = 65536
 _ACCEPT = "text/plain;version=0.0.4, */*;q=0.1"
 #: names that need quotes: without ``escaping`` an exporter writes underscores in them
 _ACCEPT_QUOTED = f"text/plain;version=1.0.0;escaping=allow-utf-8, {_ACCEPT}"
-# identity: no bomb to unpack; without a proxy, whatever the environment says of one
+# identity: no decompression bombs; no proxy, even if the environment names one
 _HEADERS = {"Accept-Encoding": "identity", "Connection": "close"}
 _CHARSETS = ("utf-8", "utf8", "us-ascii", "iso-8859-1")
 
@@ -62,7 +62,7 @@ PrometheusMetric = Annotated[str, AfterValidator(_prometheus_metric)]
 
 
 class MetricSettings(Section):
-    """A metric of Prometheus."""
+    """A Prometheus metric."""
 
     metric: PrometheusMetric  #: Name of the metric as on the metrics page, including `_total`
     #: tuner adds up only samples of the metric that have all these labels and values
@@ -109,13 +109,13 @@ class Metric:
 
 
 class PrometheusProbe:
-    """Asks for the page at *url* once per look.
+    """Reads the page at *url* at each sample.
 
     Args:
-        url: http only; ``{TUNER_PROBE_PORT}`` in it is a port of each launch's own.
-        done: counts the items; no such sample is no answer.
-        failed: counts those that failed; no such sample is none yet.
-        failed_included: *done* counts the failed ones too.
+        url: http only; ``{TUNER_PROBE_PORT}`` in it is a port reserved for each launch.
+        done: counts the items; an answer without such a sample is an error.
+        failed: counts the failed items; without such a sample, none has failed yet.
+        failed_included: *done* counts the failed ones, too.
         timeout_s: for the whole page.
     """
 
@@ -141,7 +141,7 @@ class PrometheusProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
-        """Watch one launch."""
+        """Count during one launch."""
         with own_port(self._url) as (url, environment):
             asked = PolledCounting(
                 self._clock,
@@ -174,7 +174,7 @@ class PrometheusProbe:
         return Counts(done, failed)
 
     def _page(self, url: SplitResult) -> str:
-        bound = Bound(self._timeout_s, 2 * LARGEST_BYTES)  # headers and the lengths of chunks on top
+        bound = Bound(self._timeout_s, 2 * LARGEST_BYTES)  # headers and chunk lengths on top
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         with closing(http.client.HTTPConnection(url.netloc, timeout=self._timeout_s)) as connection:
             connection.response_class = FinalResponse
@@ -182,7 +182,7 @@ class PrometheusProbe:
             connection.sock = BoundedSocket(connection.sock, bound)
             connection.request("GET", path, headers={"Accept": self._accept, **_HEADERS})
             answer = connection.getresponse()
-            if answer.status != http.client.OK:  # a redirection, too: it may lead anywhere
+            if answer.status != http.client.OK:  # also a redirection: it may lead anywhere
                 raise MeasurementError(f"no page: status {answer.status} {answer.reason}")
             encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
             if encoding not in ("identity", ""):
@@ -198,13 +198,13 @@ class PrometheusProbe:
                 page += part
                 if len(page) > LARGEST_BYTES:
                     raise MeasurementError(f"the page is larger than {LARGEST_BYTES >> 20} MiB")
-            # the format asks for the last line's end; granian leaves it out, and tells the length
+            # the format requires a line end after the last line; granian leaves it out, but sends the length
             if answer.length or not page or (answer.length is None and not page.endswith(b"\n")):
                 raise MeasurementError(f"the page breaks off after {len(page)} bytes")
             is_ended = page.removesuffix(b"\n").endswith(b"\n# EOF")
             if content_type == "application/openmetrics-text" and not is_ended:
                 raise MeasurementError(f"the page breaks off after {len(page)} bytes, before its # EOF")
-        # bytes that are no character stay apart, and so do labels; a byte order mark would hide a line
+        # invalid bytes stay distinct, so that labels do; a byte order mark would hide a line
         return page.decode(charset, "surrogateescape").removeprefix("\ufeff")
 
 

@@ -36,7 +36,7 @@ class QueueProbeSettings(ProbeSettings):
         """See `ProbeSettings`."""
         assert settings.service.kind == "script"
         fed = settings.service.feeder
-        assert isinstance(fed, QueueFeederSettings)  # `problem_with` sees to that
+        assert isinstance(fed, QueueFeederSettings)  # `problem_with` ensures it
         claim = claim_of(around.study.id, around.study.file)
         return QueueProbe(around.clock, fed.url, fed.form, fed.queue, claim, self.timeout, around.warn)
 
@@ -52,7 +52,7 @@ class QueueProbeSettings(ProbeSettings):
 
 
 class QueueProbe:
-    """Looks at the queue that ``QueueFeeder`` keeps full: one question per look, all seen in one moment."""
+    """Reads the queue that ``QueueFeeder`` keeps full; all counts of a sample are of one moment."""
 
     def __init__(
         self, clock: Clock, url: str, form: str, queue: str, claim: Claim, timeout_s: float, warn: Warn
@@ -64,7 +64,7 @@ class QueueProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:
-        """Watch one launch, over a connection of its own."""
+        """Count during one launch, over a connection of its own."""
         queue = open_queue(self._url, self._form, self._name, self._claim, self._timeout_s)
         with closing(queue):
             seen = _Seen(queue, _FALL + _FALL_PER_THREAD * layout.total_threads)
@@ -81,7 +81,9 @@ class QueueProbe:
 
 
 class _Seen:
-    """What went through, which never falls: a message that comes back to be retried is not counted again."""
+    """Number of processed messages, which never falls: a message that returns for a retry is not counted
+    again.
+    """
 
     def __init__(self, queue: MessageQueue, most_fall: int) -> None:
         self._queue = queue
@@ -89,7 +91,7 @@ class _Seen:
         self._n_done = self._n_failed = 0
 
     def counts(self) -> Counts:
-        """All that went through, and what of it failed."""
+        """Return all processed messages, and the failed ones among them."""
         try:
             backlog = self._queue.look()
         except BrokerError as error:

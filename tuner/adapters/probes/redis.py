@@ -61,14 +61,14 @@ class TermSettings(Section):
 
     @property
     def asked(self) -> tuple[str, str, str]:
-        """The command, its key and, where it takes one, its field."""
+        """Command, key and, if the command takes one, field."""
         (name,) = (name for name in _TERMS if getattr(self, name) is not None)
         given = getattr(self, name)
         return (name, given, "") if isinstance(given, str) else (name, *given)
 
     @property
     def term(self) -> Term:
-        """The request, with its sign."""
+        """The query, with its sign."""
         return Term(*self.asked, sign=1 if self.sign == "plus" else -1)
 
 
@@ -136,13 +136,13 @@ class Term:
 
 
 class RedisProbe:
-    """Asks for all terms in one transaction per look.
+    """Reads all terms in one transaction at each sample.
 
     Args:
-        done: the sum of these, each with its sign, is what was finished.
-        failed: likewise, what failed.
-        falls: *done* is what is left: it falls as items are finished, and grows as they are fed.
-        fed: what was fed up to now, where *done* falls; None: nothing is, while a launch runs.
+        done: terms whose sum, each with its sign, is the number of finished items.
+        failed: terms whose sum is the number of failed items.
+        falls: *done* is the remaining work: it falls as items finish, and grows as they are fed.
+        fed: number of items fed so far, if *done* falls; None: no items are fed during a launch.
 
     Raises:
         ConfigError: the client is not installed.
@@ -161,7 +161,7 @@ class RedisProbe:
         fed: Term | None = None,
     ) -> None:
         try:
-            import redis  # noqa: F401  # an extra; found out before anything starts
+            import redis  # noqa: F401  # optional dependency; fail before anything starts
         except ImportError as error:
             raise ConfigError(
                 "the redis probe needs the redis client, which is not installed",
@@ -176,7 +176,7 @@ class RedisProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
-        """Watch one launch, over a connection of its own."""
+        """Count during one launch, over a connection of its own."""
         bound = Bound(self._timeout_s, _LARGEST_BYTES)
         client = self._client(bound)
         asked = PolledCounting(
@@ -190,10 +190,10 @@ class RedisProbe:
             yield counting
 
     def check(self) -> None:
-        """Ask once, before anything is started.
+        """Query once, before anything is started.
 
         Raises:
-            ConfigError: nobody answers there, or not with these numbers.
+            ConfigError: the server does not answer, or not with these numbers.
         """
         from redis import BusyLoadingError
 
@@ -203,7 +203,7 @@ class RedisProbe:
                 self._counts(client, bound)
             except MeasurementError as error:
                 if isinstance(error.__cause__, BusyLoadingError):
-                    return  # it is there, and will answer
+                    return  # it runs, and will answer
                 raise ConfigError(
                     f"the redis probe cannot count: {one_line(error.problem)}",
                     hint=hint_for(error, "Start Redis first (a hook before_study may), or correct the url."),
@@ -218,7 +218,7 @@ class RedisProbe:
             self._url,
             socket_timeout=self._timeout_s,
             socket_connect_timeout=self._timeout_s,
-            retry=Retry(NoBackoff(), 0),  # the next look is the next try
+            retry=Retry(NoBackoff(), 0),  # the next sample is the retry
         )
         pool = client.connection_pool
         pool.connection_class = _with_limits(pool.connection_class, bound)
@@ -237,7 +237,7 @@ class RedisProbe:
         bound.renew()
         try:
             numbers = _numbers(client, terms)
-        except RedisError as error:  # its timeouts and lost connections are among these
+        except RedisError as error:  # includes timeouts and lost connections
             raise MeasurementError(f"{type(error).__name__}: {error}") from error
         if self._are_counters:
             for term in terms:
@@ -263,9 +263,9 @@ class RedisProbe:
 
 
 def _with_limits(kind: Any, bound: Bound) -> Any:
-    """Connections of *kind*, over TLS or not, that give up when an answer is too late or too much."""
+    """Return a subclass of *kind* (with or without TLS) that fails if an answer is too late or too large."""
 
-    class Bounded(kind):  # type: ignore[misc]  # as the url says
+    class Bounded(kind):  # type: ignore[misc]  # selected by the url
         def _connect(self) -> Any:
             return BoundedSocket(super()._connect(), bound)
 
@@ -274,7 +274,7 @@ def _with_limits(kind: Any, bound: Bound) -> Any:
 
 @contextmanager
 def _trusting_nobody() -> Iterator[None]:
-    """The client trusts its server: it may stumble in any way over an answer that is none."""
+    """Convert all exceptions of the client, which trusts its server and may fail in any way."""
     from redis import RedisError
 
     try:
@@ -287,7 +287,7 @@ def _trusting_nobody() -> Iterator[None]:
 
 
 def _numbers(client: Redis, terms: Sequence[Term]) -> dict[Term, dict[str, int]]:
-    """Of each term, its numbers by name: one, but for the members of a set."""
+    """Return for each term its numbers by name: one, but several for the members of a set."""
     members: dict[str, list[bytes]] = {}
     for term in terms:
         if term.command == "smembers_hget":
@@ -314,13 +314,13 @@ def _numbers(client: Redis, terms: Sequence[Term]) -> dict[Term, dict[str, int]]
     numbers: dict[Term, dict[str, int]] = {term: {} for term in terms}
     for (term, name), answer in zip(names, answers, strict=True):
         if answer is None and term.command == "smembers_hget":
-            continue  # that one has gone meanwhile
+            continue  # that one has disappeared meanwhile
         numbers[term][name] = _number(name, answer)
     return numbers
 
 
 def _number(name: str, answer: Any) -> int:
-    """An item that was never counted is none; else a whole number as Redis' INCR takes it."""
+    """Return *answer* as a number: 0 for a missing item, else a whole number such as Redis' INCR accepts."""
     if answer is None:
         return 0
     if type(answer) is int:  # a bool, of RESP3, is one too

@@ -67,7 +67,7 @@ class SqlProbeSettings(ProbeSettings):
     @field_validator("url")
     @classmethod
     def _file_from_the_config_folder(cls, url: str, info: ValidationInfo) -> str:
-        """A relative path begins where the config stands; kept as a whole one."""
+        """Return *url* as an absolute path; a relative path begins at the folder of the config."""
         if not url.startswith(_SQLITE):
             return url
         path = from_config_folder(Path(url.removeprefix(_SQLITE)), info)
@@ -75,7 +75,7 @@ class SqlProbeSettings(ProbeSettings):
 
     @property
     def file(self) -> Path | None:
-        """Of SQLite; None: the url is PostgreSQL's."""
+        """File of SQLite; None: the url is PostgreSQL's."""
         return Path(self.url.removeprefix(_SQLITE)) if self.url.startswith(_SQLITE) else None
 
     @property
@@ -102,23 +102,23 @@ class SqlProbeSettings(ProbeSettings):
 
 
 class Database(Protocol):
-    """Somewhere to ask; a connection is made when there is none, and kept or not as suits it."""
+    """A database to query; implementations decide whether to keep their connection."""
 
     def rows(self, query: str) -> list[Row]:
-        """The first two rows of the answer, or fewer.
+        """Return the first two rows of the answer, or fewer.
 
         Raises:
-            MeasurementError: there was none, or none in time.
+            MeasurementError: there was no answer, or none in time.
         """
 
 
 class SqlProbe:
-    """Asks once per look, over a connection of its own for each launch.
+    """Queries the database at each sample, over a connection of its own for each launch.
 
     Args:
-        database: connects to it, for one launch.
-        query: gives one row of one number, the items done up to now.
-        failed: likewise, those that failed; None: nothing tells them.
+        database: connects to the database, for one launch.
+        query: returns one row with one number, the items finished so far.
+        failed: the same for failed items; None: unknown.
     """
 
     def __init__(
@@ -136,23 +136,23 @@ class SqlProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
-        """Watch one launch."""
+        """Count during one launch."""
         with self._database() as database:
             asked = PolledCounting(
                 self._clock,
                 lambda: self._counts(database),
                 "the database",
                 self._warn,
-                most_falls=0,  # rows that went are no restart
+                most_falls=0,  # deleted rows are no restart
             )
             with polling(asked) as counting:
                 yield counting
 
     def check(self) -> None:
-        """Ask for something, before anything is started; the tables may be for the service to make.
+        """Send a query before anything is started; the service may still have to create the tables.
 
         Raises:
-            ConfigError: nobody answers there.
+            ConfigError: the server does not answer.
         """
         with self._database() as database:
             try:
@@ -187,7 +187,7 @@ _HINTS = {
 
 
 def hint_of(problem: str) -> str:
-    """Return what to do about what PostgreSQL says; empty: it did not refuse."""
+    """Return the remedy for an error of PostgreSQL; empty: it is not a refusal."""
     return next((hint for words, hint in _HINTS.items() if re.search(words, problem)), "")
 
 
@@ -204,14 +204,14 @@ def _number(name: str, rows: list[Row]) -> int:
     return int(match[1])
 
 
-# A SQLite file, asked by the SQL probe: never written to, never held.
+# SQLite file for the SQL probe, read without writes and without lasting locks.
 
 _LONGEST_VALUE_BYTES = 64 << 20  #: a query may look into such, and gives a number
 _STEPS = 10_000  #: of SQLite's machine, between two looks at the time: some 0.1 ms
 
 
 class SqliteDatabase:
-    """Opens the file for each query: it may be replaced, and no lock stays on it.
+    """Opens the file for each query: it may be replaced, and no lock remains.
 
     Args:
         timeout_s: for each query, and for waiting until a writer lets readers in.
@@ -228,11 +228,13 @@ class SqliteDatabase:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is open."""
 
     def _refuse_what_is_no_file(self) -> None:
-        """SQLite would wait for the writer of a pipe, and for ever."""
-        with suppress(OSError):  # SQLite's own words are better
+        """Raise an error unless the file is a regular file: SQLite would wait for the writer of a pipe for
+        ever.
+        """
+        with suppress(OSError):  # SQLite's own message is better
             if not stat.S_ISREG(os.stat(self._path).st_mode):
                 raise MeasurementError(f"{self._path} is no file of SQLite")
 

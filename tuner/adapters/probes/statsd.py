@@ -71,12 +71,12 @@ class StatsdProbeSettings(ProbeSettings):
 
 
 class StatsdProbe:
-    """Listens where only this box can send to, on a port of its own for each launch.
+    """Listens at a loopback address, on a separate port for each launch.
 
     Args:
-        name: the metric that counts items done.
-        failed: the metric that counts those that failed; None: nobody does.
-        failed_included: *name* counts the failed ones too.
+        name: the metric that counts finished items.
+        failed: the metric that counts failed items; None: there is none.
+        failed_included: *name* counts the failed ones, too.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class StatsdProbe:
                 self._warn_of_passed(layout, counting.tally)
 
     def _warn_of_passed(self, layout: Layout, tally: StatsdTally) -> None:
-        """Report what was sent in this launch and not counted, each kind once in a study."""
+        """Report the metrics of this launch that were not counted, each kind once in a study."""
         names = " or ".join(repr(one.decode()) for one in tally.totals)
         for passed in _PASSED:
             if tally.n_passed[passed] and passed not in self._warned:
@@ -130,7 +130,7 @@ def _show(sent: bytes) -> str:
 
 
 class StatsdCounting:
-    """What one launch has sent."""
+    """Metrics that one launch has sent."""
 
     def __init__(
         self, clock: Clock, receiver: socket.socket, name: str, failed: str | None, failed_included: bool
@@ -149,34 +149,34 @@ class StatsdCounting:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Where to send to."""
+        """Variables with the address for the metrics."""
         host, port = self._receiver.getsockname()
         return {ADDRESS_VARIABLE: f"{host}:{port}"}
 
     def pids(self) -> frozenset[int]:
-        """None: tuner counts by itself."""
+        """Return no process: tuner counts itself."""
         return frozenset()
 
     def start(self) -> None:
-        """Receive from now on."""
+        """Start receiving."""
         self._thread.start()
 
     def close(self) -> None:
-        """Receive no more."""
+        """Stop receiving."""
         self._closed = True
-        self._receiver.sendto(b"", self._receiver.getsockname())  # it may be waiting for a packet
+        self._receiver.sendto(b"", self._receiver.getsockname())  # the thread may be waiting for a packet
         self._thread.join()
 
     def n_lost(self) -> int:
-        """Packets that came faster than they were received, for longer than the buffer holds."""
+        """Return the number of packets lost because they came faster than the buffer was emptied."""
         figures = self._receiver.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
         return int(_MEMINFO.unpack(figures)[_DROPS])
 
     def read(self) -> Reading:
-        """What was sent up to now; in a flood, what was received of it, and what was lost.
+        """Return the counts received so far; under overload, also the number of lost packets.
 
         Raises:
-            MeasurementError: the counts that were sent cannot be any of items.
+            MeasurementError: the received counts cannot be counts of items.
         """
         at_s = self._clock.monotonic_s()
         self._drain(_MOST_AT_A_LOOK)
@@ -197,7 +197,7 @@ class StatsdCounting:
         self._read_totals = totals
         n_failed = 0 if self._failed is None else int(totals[self._failed])
         n_done = int(totals[self._name]) - (n_failed if self._failed_included else 0)
-        # the two come one after the other: never back by one that failed in between
+        # the two come one after the other: a failure in between must not make the count fall
         self._n_done = max(n_done, self._n_done)
         return Reading(
             at_s=at_s,
@@ -217,10 +217,11 @@ class StatsdCounting:
                 time.sleep(_PAUSE_S)
 
     def _drain(self, most: int) -> bool:
-        """Take what is there, at most so many packets and not for long: whoever sends faster than we read
-        must not hold us. Whether that was all."""
+        """Read waiting packets, at most *most* and for a limited time, so that a fast sender cannot hold the
+        thread; return whether all were read.
+        """
         with self._receiving:
-            ends_s = time.monotonic() + _LONGEST_TURN_S  # of ours: the other thread had its own
+            ends_s = time.monotonic() + _LONGEST_TURN_S  # of this thread: the other one had its own
             for _ in range(most):
                 try:
                     packet = self._receiver.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)

@@ -67,11 +67,11 @@ class UwsgiProbeSettings(ProbeSettings):
 
 
 class UwsgiProbe:
-    """Asks the stats server once per look: requests of every worker, those with an exception as failed.
+    """Queries the stats server at each sample: requests of every worker; those with an exception are failed.
 
     Args:
-        stats: the whole path of a unix socket, or HOST:PORT; ``{TUNER_PROBE_PORT}`` is a port of each
-            launch's own.
+        stats: the absolute path of a unix socket, or HOST:PORT; ``{TUNER_PROBE_PORT}`` is a port reserved for
+            each launch.
         timeout_s: for the whole answer.
     """
 
@@ -83,7 +83,7 @@ class UwsgiProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
-        """Watch one launch."""
+        """Count during one launch."""
         with own_port(self._stats) as (stats, environment):
             asked = PolledCounting(
                 self._clock,
@@ -123,9 +123,9 @@ class UwsgiProbe:
 
 
 def parse_stats(answer: bytes) -> Counts:
-    """What every worker did; MeasurementError when *answer* does not say.
+    """Return the counts of every worker; MeasurementError if *answer* is invalid.
 
-    uWSGI writes the variables of requests under way as their clients sent them: an answer may hold bytes that
+    uWSGI copies variables of current requests as their clients sent them. So an answer may contain bytes that
     are not UTF-8 (a path like /caf%E9) and control characters, and JSON allows neither.
     """
     try:

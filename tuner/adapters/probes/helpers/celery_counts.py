@@ -42,17 +42,17 @@ VARIABLES = {
 
 
 class Unready(Exception):
-    """There is no count just now."""
+    """There is no count at this moment."""
 
 
 class Wrong(Exception):
-    """There will never be one."""
+    """There will never be a count."""
 
 
 def main() -> None:
-    """Answer until there is nobody to ask."""
+    """Answer queries until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the user's code prints is no answer
+    os.dup2(2, 1)  # keep output of the user's code out of the answers
     if not getattr(sys.flags, "safe_path", False):
         del sys.path[0]  # the folder of this file
     lines: queue.Queue[str | None] = queue.Queue()
@@ -75,7 +75,7 @@ def main() -> None:
             answer = {"error": hide(str(error))}
         except Wrong as error:
             answer = {"wrong": hide(str(error))}
-        except Exception as error:  # of the broker's client: there are many kinds
+        except Exception as error:  # from the broker's client, which raises many kinds
             answer = {"error": hide(said(error))}
         answers.write(json.dumps(answer) + "\n")
         if counter is None or counter.is_lost:
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def read_lines(lines: queue.Queue[str | None]) -> None:
-    """Put every line of stdin into *lines*; once it ends the program does, whatever it is in."""
+    """Put every line of stdin into *lines*; at its end, end the program, even if it is blocked."""
     for line in sys.stdin:
         lines.put(line)
     lines.put(None)
@@ -95,24 +95,24 @@ def read_lines(lines: queue.Queue[str | None]) -> None:
 
 
 def said(error: BaseException) -> str:
-    """An error in one line."""
+    """Return *error* as one line."""
     return f"{type(error).__name__}: {error}"
 
 
 class Hiding:
-    """Takes secrets out of what is said."""
+    """Removes secrets from texts."""
 
     def __init__(self) -> None:
         self._passwords: set[str] = set()
 
     def passwords_of(self, app: Any) -> None:
-        """Know those of the app's brokers from now on."""
+        """Remember the passwords of the app's brokers."""
         for connection in (app.connection_for_read(), app.connection_for_write()):
             if connection.password:
                 self._passwords.add(str(connection.password))
 
     def __call__(self, text: str) -> str:
-        """The text in one line, without them."""
+        """Return *text* as one line without passwords."""
         for password in self._passwords:
             text = text.replace(password, "<hidden>")
         text = re.sub(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@", r"\1<hidden>@", text)
@@ -120,7 +120,7 @@ class Hiding:
 
 
 def version() -> str:
-    """Of Celery."""
+    """Return the version of Celery."""
     try:
         import celery
     except ImportError as error:
@@ -129,7 +129,7 @@ def version() -> str:
 
 
 def find_app(wanted: dict[str, Any]) -> Any:
-    """An app with the service's broker: the service's own, unless the broker is named."""
+    """Return an app with the service's broker: the service's app, unless the broker is named."""
     from celery import Celery, current_app
     from celery.app.utils import find_app as find
 
@@ -153,7 +153,7 @@ def find_app(wanted: dict[str, Any]) -> Any:
 
 
 class Control:
-    """Asks nodes, over a connection that is made anew after every failure."""
+    """Queries nodes over a connection that is renewed after every failure."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -161,7 +161,7 @@ class Control:
         self._mailbox: Any = None
 
     def ask(self, command: str, timeout_s: float, nodes: Iterable[str] = ()) -> list[tuple[str, Any]]:
-        """Names and what they answer. Without *nodes* all are asked, and waited for."""
+        """Return names and answers of *nodes*; without *nodes*, query all and wait until the timeout."""
         try:
             if self._connection is None:
                 self._connection = self._app.connection_for_write()
@@ -178,18 +178,20 @@ class Control:
         return [(name, answer) for reply in replies or () for name, answer in reply.items()]
 
     def others(self, known: Iterable[str] | None) -> set[str]:
-        """The nodes that are not the service's: *known*, or all that answer before it is started."""
+        """Return the nodes that are not the service's: *known*, or all that answer before the service
+        starts.
+        """
         return set(known) if known is not None else {name for name, _ in self.ask("ping", OTHERS_S)}
 
     def close(self) -> None:
-        """Be without a connection."""
+        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.release()
 
 
 class Inspect:
-    """The totals that nodes keep themselves: of tasks that were begun since the node was started."""
+    """Reads the totals that the nodes keep: tasks that began since the node was started."""
 
     is_lost = False
 
@@ -202,11 +204,11 @@ class Inspect:
         self._names: list[str] = []
 
     def start(self) -> None:
-        """See who is there already."""
+        """Detect nodes that already run."""
         self.others = self._control.others(self._known)
 
     def counts(self) -> dict[str, Any]:
-        """Of all nodes; Unready when one is missing: a sum without it would be wrong."""
+        """Return the totals of all nodes; Unready if one is missing, because the sum would be wrong."""
         if not self._names:
             reported = self._control.ask("stats", min(LEARNING_S, self._timeout_s))
             reported = [(name, stats) for name, stats in reported if name not in self.others]
@@ -230,12 +232,12 @@ class Inspect:
         return names
 
     def close(self) -> None:
-        """Take leave of the broker."""
+        """Close the connection."""
         self._control.close()
 
 
 class Events:
-    """Counts what nodes tell of each task that ends."""
+    """Counts the events that nodes send for each task that ends."""
 
     def __init__(self, app: Any, wanted: dict[str, Any]) -> None:
         self._app = app
@@ -253,7 +255,7 @@ class Events:
         return bool(self._problem)
 
     def start(self) -> None:
-        """Listen, once this returns."""
+        """Start listening; it listens when this returns."""
         control = Control(self._app)
         self.others = control.others(self._known)
         control.close()
@@ -262,21 +264,21 @@ class Events:
         self.counts()
 
     def counts(self) -> dict[str, Any]:
-        """Since it listens, of the nodes that told something."""
+        """Return the counts since listening began, of all nodes that sent events."""
         if self._problem:
             raise Unready(f"events are no longer heard: {self._problem}")
         done, failed = dict(self._done), dict(self._failed)
         return {"done": done, "failed": failed, "nodes": len(set(done) | set(failed))}
 
     def close(self) -> None:
-        """The queue of events goes with the connection."""
+        """Do nothing: the queue of events ends with the connection."""
 
     def _listen(self) -> None:
         try:
             with self._app.connection_for_read() as connection:
                 connection.connect()
                 receiver = self._app.events.Receiver(connection, routing_key="task.#")
-                # its own would stumble over what is no event, and set clocks that nobody needs
+                # the receiver's own method fails on invalid events, and adjusts clocks that are not needed
                 receiver._receive = self._receive
                 receiver.on_decode_error = lambda *_: None
                 receiver.on_consume_ready = lambda *_, **__: self._listens.set()
@@ -287,7 +289,7 @@ class Events:
         self._listens.set()
 
     def _receive(self, body: Any, _message: Any) -> None:
-        """Count an event, or a list of them. What others put there that is none is passed over."""
+        """Count an event, or a list of events, and ignore invalid ones."""
         for event in body if isinstance(body, list) else [body]:
             kind, name = (event.get("type"), event.get("hostname")) if isinstance(event, dict) else (0, 0)
             counts = self._counts.get(kind) if isinstance(kind, str) else None
@@ -299,30 +301,30 @@ class Events:
 
 
 class SetupCheck:
-    """Counts nothing: the interpreter, its Celery and the app are what was asked for."""
+    """Checks the interpreter, its Celery and the app, and counts nothing."""
 
     is_lost = False
     others: tuple[str, ...] = ()
 
     def __init__(self, app: Any, wanted: dict[str, Any]) -> None:
-        """It needs neither."""
+        """Ignore both arguments."""
 
     def start(self) -> None:
-        """There is nothing to start."""
+        """Do nothing."""
 
     def counts(self) -> dict[str, Any]:
-        """Nothing."""
+        """Raise Wrong: a check has no counts."""
         raise Wrong("a check counts nothing")
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 COUNTERS: dict[str, Any] = {"inspect": Inspect, "events": Events, "check": SetupCheck}
 
 
 def total(name: str, stats: Any) -> int:
-    """Of all kinds of tasks together."""
+    """Return the total over all kinds of tasks."""
     try:
         return sum(stats["total"].values())
     except (KeyError, TypeError, AttributeError) as error:
