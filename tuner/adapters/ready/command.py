@@ -31,7 +31,7 @@ class CommandReady(ReadySettings):
 
 @dataclass(frozen=True, slots=True)
 class CommandSucceeds:
-    """A command of the user's ends with exit code 0."""
+    """Passes when a user's command ends with exit code 0."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
@@ -44,7 +44,7 @@ class CommandSucceeds:
                 env=dict(self.environment),
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # no pipe: a child in the background might hold it for ever
+                stdout=subprocess.DEVNULL,  # no pipe: a child in the background might hold it open for ever
                 stderr=subprocess.DEVNULL,
             ) as process:
                 code = process.wait(_ANSWER_S)

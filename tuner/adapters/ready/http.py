@@ -59,7 +59,7 @@ class HttpReady(ReadySettings):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """A url answers, with any status below 500."""
+    """Passes when a URL answers with any status below 500."""
 
     url: str
 

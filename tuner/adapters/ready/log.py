@@ -34,7 +34,7 @@ class LogReady(ReadySettings):
 
 @dataclass(slots=True)
 class LogLines:
-    """So many lines of the programs' logs hold a pattern."""
+    """Passes when enough lines of the programs' logs match a pattern."""
 
     pattern: re.Pattern[bytes]
     count: int
@@ -51,7 +51,7 @@ class LogLines:
         )
 
     def _read_on(self, path: Path) -> None:
-        """Count in the lines that were ended since the last look."""
+        """Count matching lines among those completed since the last call."""
         offset = self._offsets.get(path, 0)
         try:
             with path.open("rb") as file:

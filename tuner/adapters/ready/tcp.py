@@ -49,7 +49,7 @@ class TcpReady(ReadySettings):
 
 @dataclass(frozen=True, slots=True)
 class TcpAnswer:
-    """Somebody listens at an address."""
+    """Passes when an address accepts connections."""
 
     host: str
     port: int
