@@ -15,31 +15,31 @@ _UNBEGUN = ("waiting", "ready", "constrained")  #: states of Dask's in which an 
 
 
 class Making(Protocol):
-    """A launch that is made; all but ``frames`` is called by other threads."""
+    """A launch under way; other threads call all methods except ``frames``."""
 
     def frames(self) -> Iterator[Frame]:
-        """What it tells, until nothing is left of it."""
+        """Yield the news of the launch until its end."""
 
     def finish(self) -> None:
-        """Have it end after the window in hand."""
+        """Request its end after the current window."""
 
     def end(self, why: str | None = None) -> None:
-        """Have it end now."""
+        """Request its end now."""
 
     def problem(self) -> str | None:
-        """Once it is over: what went wrong that it could not tell itself."""
+        """Return, after its end, a problem that the launch could not report itself; else None."""
 
 
 def key_of(topic: str, order: str) -> str:
-    """The name of an order in Dask; what comes of it is told under *topic*."""
+    """Return the Dask key of an order whose events go to *topic*."""
     return f"{topic}:{order}"
 
 
 def make_order(topic: str, order: str, worker_id: str, asked: bytes) -> None:
-    """The task of an order: returns when the box is free again.
+    """Dask task that executes an order and returns when the host is free again.
 
-    Another worker may have got the address of the one that the order was for: it does nothing. (No argument
-    is the key itself: Dask takes such a one for a result.)
+    It does nothing if another worker has taken the address of the intended one. (No argument is the key
+    itself: Dask would replace such an argument with a result.)
     """
     worker = get_worker()
     if worker.id == worker_id:
@@ -47,9 +47,10 @@ def make_order(topic: str, order: str, worker_id: str, asked: bytes) -> None:
 
 
 def describe(topic: str, asked: bytes) -> None:
-    """A task: tells under *topic* what the box says of itself and of what would run there.
+    """Dask task that sends the description of the host and of its programs to *topic*.
 
-    As an event, not as its result: nobody can get at a worker behind a tunnel.
+    It is an event, not the result of the task, because the coordinator cannot connect to a worker behind a
+    tunnel.
     """
     worker = get_worker()
     worker.log_event(topic, {"facts": _plugin(worker).describe(asked)})
@@ -62,12 +63,14 @@ def _plugin(worker: Worker) -> BoxPlugin:
 
 
 class BoxPlugin(WorkerPlugin):
-    """Makes orders, by *begin*, and ends them when the coordinator lets go or the worker closes."""
+    """Executes orders with *begin*, and ends them when the coordinator releases them or the worker closes."""
 
     name = NAME
 
     def __init__(self, begin: Callable[[bytes], Making], describe: Callable[[bytes], dict[str, str]]) -> None:
-        """*describe*, given settings, says what the box is and what would run there."""
+        """Set up the plugin; *describe* takes settings and returns the facts of the host and of its
+        programs.
+        """
         self._begin, self.describe = begin, describe
         self._lock = threading.Lock()
         self._makings: dict[str, Making | None] = {}  #: by key; None: it is about to begin
@@ -79,7 +82,7 @@ class BoxPlugin(WorkerPlugin):
     # ------------------------------------------------------------------ in the thread of the task
 
     def make(self, key: str, asked: bytes) -> None:
-        """Make an order to its end."""
+        """Execute an order to its end."""
         worker, (topic, _, order) = self._worker, key.partition(":")
         assert worker is not None
         n, why = 0, None
@@ -113,19 +116,19 @@ class BoxPlugin(WorkerPlugin):
     # ------------------------------------------------------------------ in the worker's event loop
 
     def setup(self, worker: Worker) -> None:
-        """A worker begins."""
+        """Start with the worker."""
         self._worker = worker
         self._unwanted.clear()
         self._finishing.clear()
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002
-        """It closes: what it makes is given up by whoever ordered it."""
+        """End the current launch, because the worker closes and the coordinator gives the order up."""
         self.end("the worker of the host closed, or lost its scheduler")
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
-        """Dask lets go of an order when its coordinator does, or is gone."""
+        """End an order that Dask releases because its coordinator released it or is gone."""
         if finish != "released" or not isinstance(key, str) or ":" not in key:
-            return  # of no order
+            return  # not an order
         if start == "executing":
             self._let_go(key)
         elif start in _UNBEGUN and self._worker is not None:
@@ -141,15 +144,15 @@ class BoxPlugin(WorkerPlugin):
         if making is not None:
             making.end("its coordinator cancelled it, or is gone")
 
-    # ------------------------------------------------------------------ for whoever runs the worker
+    # ------------------------------------------------------------------ for the program of the worker
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is left of an order."""
+        """Return whether an order is not finished."""
         return bool(self._makings)
 
     def finish(self, keys: list[str] | None = None) -> None:
-        """Have orders end after the window in hand; without *keys* all, and none is begun any more."""
+        """Request the end of orders after the current window; without *keys*, of all, and refuse new ones."""
         with self._lock:
             if keys is None:
                 self._refuses = "the host is about to leave"

@@ -25,24 +25,24 @@ _CLOSES_WITHIN_S = 30.0
 
 
 class _DaskWorker(Worker):
-    """Dask's, without its web server, and with a slower pulse."""
+    """Dask's worker without its web server, with fewer heartbeats."""
 
     def __init__(self, address: str, plugin: BoxPlugin, **how: Any) -> None:
         super().__init__(address, plugins=(plugin,), **how)
         self.stream_handlers[FINISH_ORDERS] = plugin.finish
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
-        """Nobody looks, and nobody is to."""
+        """Start no web server."""
 
     async def heartbeat(self) -> None:
-        """As often as tuner wants, whatever the scheduler asks for."""
+        """Send heartbeats at tuner's interval instead of the scheduler's."""
         await super().heartbeat()
         callback = self.periodic_callbacks["heartbeat"]
         callback.callback_time = max(callback.callback_time, HEARTBEAT_S * 1000)
 
 
 class BoxWorker:
-    """One box's end of a fleet, as long as ``run`` runs."""
+    """The worker of one host, active while ``run`` runs."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class BoxWorker:
         plugin: BoxPlugin,
         say: Callable[[str], None],
     ) -> None:
-        """*say* tells the person at the terminal; *facts* are kept by the scheduler."""
+        """Set up the worker; *say* prints to the terminal; the scheduler stores *facts*."""
         self._address, self._name, self._security = address, name, security
         self._facts, self._plugin, self._say = dict(facts), plugin, say
         self._n_asked_to_end = 0
@@ -61,14 +61,14 @@ class BoxWorker:
         self._said = ""
 
     async def run(self) -> None:
-        """Serve until a signal says to end: after the window in hand, or, the second time, now.
+        """Serve until a signal: end after the current window, or, at a second signal, now.
 
         Raises:
-            ConfigError: the scheduler does not let this box in.
+            ConfigError: the scheduler refuses this host.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's HUP
+            if signal.getsignal(number) is not signal.SIG_IGN:  # HUP, ignored by nohup
                 loop.add_signal_handler(number, self._asked_to_end)
         with tempfile.TemporaryDirectory(prefix="tuner-box-") as folder:
             pause_s = _FIRST_PAUSE_S
@@ -90,7 +90,7 @@ class BoxWorker:
         self._plugin.finish()
 
     async def _is_there(self) -> bool:
-        """Whether the scheduler answers; what keeps it from doing so is said once."""
+        """Return whether the scheduler answers; print the reason once if it does not."""
         try:
             await answer_of(self._address, self._security)
         except OSError as error:
@@ -99,12 +99,12 @@ class BoxWorker:
         return True
 
     async def _served(self, folder: str) -> bool:
-        """Join, and stay until either end is gone; False: it could not join."""
+        """Join, and stay until either end is gone; return False if it could not join."""
         worker = _DaskWorker(
             self._address,
             self._plugin,
             name=self._name,
-            host=get_ip(get_address_host(self._address)),  # and nowhere else: the loopback stays among itself
+            host=get_ip(get_address_host(self._address)),  # a loopback worker stays local
             nthreads=1,
             resources={"box": 1},
             memory_limit=0,
@@ -128,7 +128,7 @@ class BoxWorker:
         ends = asyncio.ensure_future(self._ends.wait())
         await asyncio.wait({gone, ends}, return_when=asyncio.FIRST_COMPLETED)
         if not gone.done():
-            await self._until_free()  # what is told at the end still reaches the coordinator
+            await self._until_free()  # the last news still reach the coordinator
             await worker.close(timeout=_CLOSES_WITHIN_S)
         else:
             self._say(f"{self._address} is gone, or dropped this host; it connects again when it can.")
@@ -147,7 +147,7 @@ class BoxWorker:
         return f"{self._address} does not accept this host: {cause}"
 
     async def _until_free(self) -> None:
-        """Nothing of an order is left here before anything else is begun."""
+        """Wait until no order is under way."""
         while self._plugin.is_busy:
             await asyncio.sleep(_LOOK_S)
 
@@ -169,10 +169,10 @@ def run_box(
     plugin: BoxPlugin,
     say: Callable[[str], None],
 ) -> None:
-    """Be the box *name* of the fleet whose scheduler is at *address*, until a signal says to end.
+    """Run the worker of the host *name*, in the fleet whose scheduler is at *address*, until a signal.
 
     Raises:
-        ConfigError: the scheduler does not let this box in.
+        ConfigError: the scheduler refuses this host.
     """
 
     async def run() -> None:

@@ -23,13 +23,13 @@ _CLOCKS_APART = timedelta(days=1)  #: a box whose clock is behind takes it all t
 
 
 def write_certificates(folder: Path, hosts: Sequence[str]) -> list[Path]:
-    """Make *folder* and in it the certificate of an authority, and one certificate it signed with its key.
+    """Create *folder* with the certificate of an authority, and one certificate signed by it.
 
-    Scheduler, boxes and coordinator all use that one. The authority's own key is not kept: nobody can sign
-    another. *hosts* stand in it for people; Dask does not look at them.
+    Scheduler, hosts and coordinator all use that certificate. The authority's key is not stored, so that no
+    further certificate can be signed. *hosts* are listed in it for people; Dask does not check them.
 
     Raises:
-        ConfigError: something is there already, or cannot be written.
+        ConfigError: a file already exists, or cannot be written.
     """
     files = [folder / name for name in (CA, CERTIFICATE, KEY)]
     if there := [str(file) for file in files if os.path.lexists(file)]:

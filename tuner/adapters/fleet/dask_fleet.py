@@ -28,21 +28,21 @@ from tuner.core.domain.fleet import BoxFacts, Lost, News, Order
 from tuner.core.errors import MeasurementError, TunerError
 from tuner.ports import Clock
 
-# News of simulated boxes, in the order of their time: workers are done with a launch in whatever order.
+# News of simulated hosts in the order of simulated time, although workers finish in any order.
 
 
 class VirtualOrder:
-    """News that wait until no box can tell of anything earlier."""
+    """Buffer of news, which holds each one back until no host can send an earlier one."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, deque[tuple[float, News]]] = defaultdict(deque)
 
     def add(self, box: str, at_wall_s: float, news: News) -> None:
-        """*news* of *box*, later than all that it told before."""
+        """Add *news* of *box*, which are later than all its earlier news."""
         self._waiting[box].append((at_wall_s, news))
 
     def next(self, busy: Set[str]) -> tuple[float, News] | None:
-        """The earliest; None: there is none, or one of the *busy* boxes may yet tell of something earlier."""
+        """Return the earliest news; None if there are none, or a *busy* host may still send earlier ones."""
         waiting = {box: news for box, news in self._waiting.items() if news}
         if not waiting or not busy <= waiting.keys():
             return None
@@ -62,14 +62,14 @@ Asks = Callable[[Order, float, int], bytes]
 
 
 class DaskFleet:
-    """A fleet, inside a ``with`` block; whatever is under way at its end is given up."""
+    """A fleet, in a ``with`` block; launches under way at its end are given up."""
 
     def __init__(
         self, address: str, security: Any, asks: Asks, *, facts_of: Callable[[BoxFacts], BoxFacts]
     ) -> None:
         """Join the scheduler at *address*, which is known to answer.
 
-        *facts_of* changes what boxes say of themselves.
+        *facts_of* changes the facts that hosts report.
         """
         self._clock: Clock = SystemClock()
         self._address, self._asks, self._facts_of = address, asks, facts_of
@@ -89,7 +89,7 @@ class DaskFleet:
         self._watch = threading.Thread(target=self._watched, name="fleet", daemon=True)
 
     def __enter__(self) -> DaskFleet:
-        self._look_around()  # what is wrong with the scheduler is said here
+        self._look_around()  # raises if something is wrong with the scheduler
         self._watch.start()
         return self
 
@@ -105,11 +105,11 @@ class DaskFleet:
 
     @property
     def clock(self) -> Clock:
-        """The coordinator's."""
+        """Clock of the coordinator."""
         return self._clock
 
     def news(self, until_s: float) -> News | None:
-        """The next thing; see `tuner.ports.Fleet`."""
+        """Return the next news; None if there are none until *until_s*; see `tuner.ports.Fleet`."""
         while not self._pending:
             left_s = until_s - self._clock.monotonic_s()
             if not self._take(max(0.0, left_s)) and left_s <= 0:
@@ -118,7 +118,7 @@ class DaskFleet:
         return self._pending.popleft()
 
     def send(self, order: Order) -> None:
-        """Have a box make a launch."""
+        """Order a host to make a launch."""
         seen = self._ledger.sent(order)
         if seen is None:
             self._pending.append(Lost(order.id, f"{order.place.box} is gone"))
@@ -139,19 +139,19 @@ class DaskFleet:
         )
 
     def finish(self) -> None:
-        """Have all boxes end after the windows in hand."""
+        """Ask all hosts to end after the current windows."""
         self._to_finish = self._ledger.open_orders()
         self._finishing.set()
 
     def give_up(self, order: str) -> None:
-        """Have a box end a launch at once."""
+        """Order a host to end a launch at once."""
         if self._ledger.give_up(order):
             self._let_go(order)
 
-    # ------------------------------------------------------------------ in the thread that asks for news
+    # ------------------------------------------------------------------ in the thread that calls news
 
     def _take(self, within_s: float) -> str:
-        """Take note of one thing that happened; gives what it was, empty when nothing was."""
+        """Process the next event within *within_s* seconds; return its kind, empty if there was none."""
         try:
             what, event = self._came.get(timeout=within_s) if within_s > 0 else self._came.get_nowait()
         except queue.Empty:
@@ -171,7 +171,9 @@ class DaskFleet:
         return what
 
     def _check_that_somebody_looks(self) -> None:
-        """A scheduler that hangs keeps its connections: nothing comes of it, and nothing says so."""
+        """Raise an error if the listing of workers is overdue: a scheduler that hangs keeps its
+        connections.
+        """
         if time.monotonic() - self._looked_s > PATIENCE_S:
             raise MeasurementError(
                 f"the scheduler at {self._address} has not answered for {PATIENCE}",
@@ -194,10 +196,10 @@ class DaskFleet:
         self._pending.extend(news)
 
     def _look_at_futures(self) -> None:
-        """What has ended in Dask: looked at once everything that was told before is taken note of.
+        """Process tasks that ended in Dask, after all news that arrived before.
 
-        It is believed at the next look: this one may be older, and have a box that was gone when Dask ended
-        the order. Then the box goes first, and is not ordered anything in between.
+        Such an end takes effect at the next listing: the present one may be older, and contain a host that
+        was gone when Dask ended the order. Then the host is removed first, and gets no order in between.
         """
         had_ended, self._has_ended = self._has_ended, set()
         for order, future in list(self._futures.items()):
@@ -209,19 +211,19 @@ class DaskFleet:
                     self._came.put(("ended", (order, f"Dask ended it: {future.status}")))
 
     def _let_go(self, order: str) -> None:
-        """Dask forgets of it, and has the box end it, if it is under way."""
+        """Release an order in Dask, which also ends it on the host."""
         future = self._futures.pop(order, None)
         if future is not None:
             future.release()
 
-    # ------------------------------------------------------------------ in threads of their own
+    # ------------------------------------------------------------------ in other threads
 
     def _watched(self) -> None:
         while not self._closing.is_set():
             try:
                 self._look_around()
             except _TROUBLE:
-                pass  # the scheduler is away: Dask tries again by itself, for some minutes
+                pass  # the scheduler is away: Dask itself retries for some minutes
             except Exception as error:
                 if not self._closing.is_set():
                     self._came.put(("over", f"the fleet at {self._address} cannot be followed: {error!r}"))
@@ -233,8 +235,8 @@ class DaskFleet:
 
     def _look_around(self) -> None:
         found = self._look()
-        # A new scheduler knows nothing of the topic. It may have begun during the look: it is told after it,
-        # and before anything is ordered of the boxes that it has.
+        # A new scheduler does not have the topic. It may have started during the listing, so the topic is
+        # created after it, and before its hosts get orders.
         self._client.subscribe_topic(self._topic, self._event)
         self._came.put(("look", found))
         if self._finishing.is_set() and self._to_finish:
@@ -253,11 +255,11 @@ class DaskFleet:
         for order, address in self._to_finish.items():
             keys_of.setdefault(address, []).append(key_of(self._topic, order))
         self._client.run_on_scheduler(say_finish, keys_of)
-        self._to_finish = {}  # said twice it does no harm, not said it does
+        self._to_finish = {}  # sending it twice does no harm, not sending it does
 
 
 class VirtualDaskFleet(DaskFleet):
-    """A fleet that simulates: time is that of the boxes, and goes on as they tell of it."""
+    """A fleet that simulates: time is that of the hosts, and advances with their news."""
 
     def __init__(self, *args: Any, began_wall_s: float, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -266,7 +268,7 @@ class VirtualDaskFleet(DaskFleet):
         self._ordered = VirtualOrder()
 
     def news(self, until_s: float) -> News | None:
-        """The earliest thing that boxes tell, however late it is: waiting for it costs nothing."""
+        """Return the earliest news of the hosts, however long that takes: simulated waiting is free."""
         while not self._pending:
             earliest = self._ordered.next(self._ledger.busy_boxes())
             if earliest is not None:
@@ -287,11 +289,11 @@ class VirtualDaskFleet(DaskFleet):
 
 
 def ask_host(address: str, security: Any, worker: str, asked: bytes) -> dict[str, str]:
-    """What the box behind *worker* says to *asked*.
+    """Return the answer of the host of *worker* to the query *asked*.
 
     Raises:
-        TunerError: what it found wrong.
-        MeasurementError: it was gone.
+        TunerError: the error that the host found.
+        MeasurementError: the host is gone.
     """
     topic, said = f"tuner-{uuid.uuid4().hex}", queue.SimpleQueue[dict[str, str]]()
     with Client(address, security=security, set_as_default=False, name="tuner") as client:
@@ -301,7 +303,7 @@ def ask_host(address: str, security: Any, worker: str, asked: bytes) -> dict[str
         )
         deadline_s = time.monotonic() + ANSWERS_WITHIN_S
         while time.monotonic() < deadline_s:
-            has_ended = future.status != "pending"  # what it said is here by then
+            has_ended = future.status != "pending"  # its answer has arrived by then
             with suppress(queue.Empty):
                 return said.get(timeout=LOOK_S)
             if has_ended:

@@ -19,39 +19,39 @@ LONGEST_BYTES = 1 << 30  #: no news are longer: what says so is none of ours
 
 
 class Frame(NamedTuple):
-    """News as they travel."""
+    """News in transit."""
 
     at_wall_s: float  #: by the clock of the box
     data: bytes  #: empty: its sender is alive
 
 
 def pack_news(news: News) -> bytes:
-    """*news* for a frame; a window of ten minutes takes some 10 kB."""
+    """Return *news* as the payload of a frame; a window of ten minutes takes about 10 kB."""
     return zlib.compress(pickle.dumps(news), level=1)
 
 
 def unpack_news(data: bytes) -> News:
-    """The news of a frame. Whoever may send them may run any code here, as everywhere in Dask."""
+    """Return the news of a payload. A sender can run any code here, as everywhere in Dask."""
     news: News = pickle.loads(zlib.decompress(data))
     return news
 
 
 def frame_bytes(frame: Frame) -> bytes:
-    """*frame* as it goes into a pipe."""
+    """Return *frame* as bytes for a pipe."""
     return _HEAD.pack(frame.at_wall_s, len(frame.data)) + frame.data
 
 
 class FrameReader:
-    """Frames of a pipe, in whatever pieces it gives them."""
+    """Parser of frames from a pipe, in pieces of any size."""
 
     def __init__(self) -> None:
         self._heard = b""
 
     def feed(self, piece: bytes) -> Iterator[Frame]:
-        """Take the next *piece* and give the frames that are whole by now.
+        """Take the next *piece* and yield the frames that are now complete.
 
         Raises:
-            ValueError: these are no frames.
+            ValueError: the bytes are not frames.
         """
         self._heard += piece
         while len(self._heard) >= _HEAD.size:
@@ -66,7 +66,7 @@ class FrameReader:
 
 
 class OrderEvent(NamedTuple):
-    """What a box tells of an order, one after the other; as an event of Dask, a mapping."""
+    """One news item of an order; as a Dask event, it is a mapping."""
 
     order: str
     n: int  #: 0, 1, ... of this order
@@ -74,13 +74,13 @@ class OrderEvent(NamedTuple):
     why: str | None = None  #: with the last one: what went wrong, where something did
 
     def event(self) -> dict[str, Any]:
-        """Of values that every version of msgpack takes."""
+        """Return a mapping of values that every version of msgpack accepts."""
         at_wall_s, data = self.frame or (None, b"")
         return {"order": self.order, "n": self.n, "at_wall_s": at_wall_s, "data": data, "why": self.why}
 
 
 def parse_event(event: Any) -> OrderEvent | None:
-    """What an event says; None: it is none of ours."""
+    """Return the parsed event; None if it is not one of tuner's."""
     try:
         at_wall_s = event["at_wall_s"]
         frame = None if at_wall_s is None else Frame(float(at_wall_s), bytes(event["data"]))

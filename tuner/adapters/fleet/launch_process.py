@@ -32,16 +32,20 @@ _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {module} import m
 
 
 def own_python(module: str) -> list[str]:
-    """The command that runs the main() of a *module* of this tuner, whatever folder it is typed in."""
+    """Return the command that runs main() of a *module* of this tuner, from any current folder."""
     root = str(Path(tuner.__file__).parent.parent)
     return [sys.executable, "-P", "-c", _BOOT.format(module=module), root]
 
 
 class LaunchProcess:
-    """One launch; ``frames()`` is its life, the rest may be called meanwhile by another thread."""
+    """One launch, which runs while ``frames()`` is read; other threads may call the other methods
+    meanwhile.
+    """
 
     def __init__(self, command: Sequence[str], order: bytes) -> None:
-        """Start *command*, which finds *order* on its standard input and tells by its standard output."""
+        """Start *command*, which reads *order* from its standard input and writes news to its standard
+        output.
+        """
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
@@ -56,11 +60,11 @@ class LaunchProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Pid of the process."""
         return self._process.pid
 
     def frames(self) -> Iterator[Frame]:
-        """What it tells, until it is gone; it is killed when it hangs."""
+        """Yield its news until it has ended; it is killed if it hangs."""
         patience_s = EXITS_WITHIN_S
         try:
             self._write(self._order)
@@ -77,14 +81,14 @@ class LaunchProcess:
             self._close(patience_s)
 
     def problem(self) -> str | None:
-        """Once it is gone: what went wrong; None: nothing that it did not tell itself."""
+        """Return, after its end, the problem that it could not report itself; else None."""
         if self._why is None and self._process.returncode:
             how = ending_in_words(self._process.returncode, ended="ended")
             return f"the process of the launch {how}; its output is where tuner box runs"
         return self._why
 
     def finish(self) -> None:
-        """Have it end after the window in hand."""
+        """Request its end after the current window."""
         with self._lock:
             self._finishes = True
             is_asked = self._is_asked
@@ -92,7 +96,7 @@ class LaunchProcess:
             self._write(FINISH)
 
     def end(self, why: str | None = None) -> None:
-        """Have it end now; it cleans up first."""
+        """Request its end now; it cleans up first."""
         self._why = self._why or why
         if self._ending_since_s is None and self._process.poll() is None:
             self._ending_since_s = time.monotonic()
@@ -117,10 +121,10 @@ class LaunchProcess:
                 self._why = f"nothing was heard of it for {SILENT_S:.0f} s"
                 self._process.kill()
             if self._ending_since_s is not None and now_s - self._ending_since_s > ENDS_WITHIN_S:
-                self._process.kill()  # its guardian ends what is left
+                self._process.kill()  # its guardian ends the remaining processes
 
     def _write(self, words: bytes) -> None:
-        """To a process that may be gone by now."""
+        """Write to the process, which may have ended."""
         with self._lock, contextlib.suppress(OSError, ValueError):
             while words:
                 words = words[os.write(self._orders, words) :]
@@ -139,7 +143,7 @@ class LaunchProcess:
         self._news.close()
 
 
-# What ties the process of a launch to the box's worker that started it: neither goes on alone.
+# Connection between the process of a launch and the worker that started it: if one ends, so does the other.
 
 STOOD_STILL_S = 10.0  #: a thread that wanted to look each second and did not for so long was stopped
 SUSPENDED_S = 1.0  #: so much more than awake time went by: the box was suspended
@@ -147,10 +151,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Lifeline:
-    """Standard input and output of the process, which from now on lead nowhere and to standard error."""
+    """Connection of the process to the worker. It takes over standard input and output, and replaces them."""
 
     def __init__(self) -> None:
-        self._orders, self._news = os.dup(0), os.dup(1)  # not inherited by what is started
+        self._orders, self._news = os.dup(0), os.dup(1)  # not inherited by started programs
         leads_nowhere = os.open(os.devnull, os.O_RDONLY)
         os.dup2(leads_nowhere, 0)
         os.close(leads_nowhere)
@@ -163,30 +167,30 @@ class Lifeline:
         die_with_parent()
 
     def order(self) -> Any:
-        """What the worker wants; it comes first.
+        """Return the worker's order, which comes first.
 
         Raises:
-            EOFError: the worker was gone before it could say so.
+            EOFError: the worker ended before it sent one.
         """
         (length,) = LENGTH.unpack(self._read(LENGTH.size))
         return pickle.loads(self._read(length))
 
     def watch(self) -> None:
-        """From now on end this process, by SIGTERM, when the worker is gone or anybody was stopped."""
+        """From now on end this process by SIGTERM if the worker is gone, or one of the two was suspended."""
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def requested(self) -> bool:
-        """The worker wants the launch to end after the window in hand."""
+        """Return whether the worker requested an end after the current window."""
         return self._finishes
 
     def send(self, at_wall_s: float, news: News) -> None:
-        """Send *news* to the worker, unless it is not to hear of them any more."""
+        """Send *news* to the worker, unless it does not want any more."""
         with self._writing:
             self._write(frame_bytes(Frame(at_wall_s, pack_news(news))))
 
     @property
     def ended(self) -> str | None:
-        """Why the process has to end; None: it has not."""
+        """Return why the process has to end; None: it does not."""
         return self._ended
 
     def _watch(self) -> None:
@@ -213,7 +217,7 @@ class Lifeline:
             self._beat()
 
     def _beat(self) -> None:
-        """Say that all is well, unless something else is being said."""
+        """Send a sign of life, unless something else is being sent."""
         if self._writing.acquire(blocking=False):
             try:
                 self._write(frame_bytes(Frame(0.0, b"")))
@@ -225,14 +229,14 @@ class Lifeline:
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _write(self, words: bytes) -> None:
-        """As fast as the worker takes it; what it does not take before the end is dropped."""
+        """Write as fast as the worker reads; the rest is dropped at the end."""
         while words and self._ended is None:
             try:
                 words = words[os.write(self._news, words) :]
             except BlockingIOError:
                 select.select([], [self._news], [], BEAT_S)
             except BrokenPipeError:
-                return  # the watch sees that the worker is gone
+                return  # the watch detects that the worker is gone
 
     def _read(self, n: int) -> bytes:
         found = b""
@@ -250,5 +254,5 @@ def die_with_parent() -> None:
 
 
 def time_asleep_s() -> float:
-    """Seconds since boot in which the box was suspended."""
+    """Return the seconds since boot in which the host was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()

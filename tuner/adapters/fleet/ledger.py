@@ -35,7 +35,7 @@ from tuner.core.messages.fleet import box_twice
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A worker that the scheduler has."""
+    """A worker of the scheduler."""
 
     address: str
     worker: str  #: of this start of it alone
@@ -59,7 +59,7 @@ class _Under:
 
 @dataclass(slots=True)
 class Ledger:
-    """What a coordinator knows of its boxes; everything comes from one thread."""
+    """The coordinator's record of its hosts; all calls come from one thread."""
 
     _boxes: dict[str, Seen] = field(default_factory=dict)  #: by name
     _gone: set[str] = field(default_factory=set)  #: workers that are not to come back
@@ -69,14 +69,14 @@ class Ledger:
     # ------------------------------------------------------------------ what the coordinator does
 
     def sent(self, order: Order) -> Seen | None:
-        """Take note of *order*; gives whom it is for, or None where its box is gone: then it is lost."""
+        """Record *order*; return its host, or None if the host is gone and the order is lost."""
         seen = self._boxes.get(order.place.box)
         if seen is not None:
             self._orders[order.id] = _Under(order.place.box, seen.worker, seen.address)
         return seen
 
     def give_up(self, order: str) -> bool:
-        """Nobody wants to know of *order* any more; False: it is over already."""
+        """Give *order* up, so that its news are ignored; return False if it has ended already."""
         under = self._orders.get(order)
         if under is None or under.state != "open":
             return False
@@ -84,27 +84,27 @@ class Ledger:
         return True
 
     def open_orders(self) -> Mapping[str, str]:
-        """Orders whose end is to come, each with the address of its worker."""
+        """Return the orders that have not ended, each with the address of its worker."""
         return {name: under.address for name, under in self._orders.items() if under.state == "open"}
 
     def box_of(self, order: str) -> str | None:
-        """The box of an order that is not over."""
+        """Return the host of an order that has not ended."""
         under = self._orders.get(order)
         return None if under is None else under.box
 
     @property
     def n_boxes(self) -> int:
-        """So many boxes are there."""
+        """Number of hosts present."""
         return len(self._boxes)
 
     def busy_boxes(self) -> frozenset[str]:
-        """Boxes with such an order."""
+        """Hosts with an open order."""
         return frozenset(under.box for under in self._orders.values() if under.state == "open")
 
     # ------------------------------------------------------------------ what happens
 
     def look(self, found: Sequence[Seen]) -> Iterator[News]:
-        """The workers that the scheduler has now."""
+        """Update the hosts from the scheduler's workers, and yield the resulting news."""
         now = {one.worker: one for one in found if one.worker not in self._gone}
         for seen in list(self._boxes.values()):
             if seen.worker not in now:
@@ -114,10 +114,10 @@ class Ledger:
                 yield from self._came(one)
 
     def heard(self, stop: OrderEvent, address: str | None) -> Iterator[tuple[Frame | None, News]]:
-        """A box says something, from *address*; gives news with the frame they came in."""
+        """Process an event of a host at *address*; yield its news with their frame."""
         under = self._orders.get(stop.order)
         if under is None or under.address != address or stop.n < under.n:
-            return  # of a twin, or of an order that is over
+            return  # of a duplicate, or of an order that has ended
         if stop.n > under.n and under.state == "open":
             under.state, under.why = "broken", "some of its messages were lost"
         under.n = stop.n + 1
@@ -126,22 +126,22 @@ class Ledger:
         elif under.state == "open":
             try:
                 news = unpack_news(stop.frame.data)
-            except Exception as error:  # whatever pickle makes of what is none of ours
+            except Exception as error:  # unpickling foreign data may raise any exception
                 under.state, under.why = "broken", f"its message cannot be read: {error!r}"
             else:
                 yield from ((stop.frame, one) for one in self._news(under, news))
 
     def ended(self, order: str, why: str) -> Iterator[News]:
-        """Dask has nothing more of *order*, whatever its box said before."""
+        """Record that Dask has ended *order*, and yield the resulting news."""
         under = self._orders.get(order)
-        if under is None or under.state == "given-up":  # its box says itself when it is free
+        if under is None or under.state == "given-up":  # its host reports when it is free
             return
         del self._orders[order]
         if under.state != "over":
             yield Lost(order, under.why or why)
 
     def broken(self) -> list[str]:
-        """Orders of which news are missing: their boxes are to let go of them."""
+        """Return orders with missing news: their hosts are to stop them."""
         return [order for order, under in self._orders.items() if under.state == "broken"]
 
     # ------------------------------------------------------------------ of these
@@ -170,17 +170,17 @@ class Ledger:
     def _is_free(self, order: str, why: str | None) -> Iterator[News]:
         under = self._orders.pop(order)
         if under.state == "given-up":
-            if under.box in self._boxes and under.box not in self.busy_boxes():  # else it has another one
+            if under.box in self._boxes and under.box not in self.busy_boxes():  # else it has another order
                 yield BoxCame(self._boxes[under.box].facts)
         elif under.state != "over":
             yield Lost(order, under.why or why or "its process ended without a report")
 
     def _news(self, under: _Under, news: News) -> Iterator[News]:
         match news:
-            case Warned(box, slug, text) if not under.has_started:  # each launch says it anew
+            case Warned(box, slug, text) if not under.has_started:  # repeated at each launch
                 yield from self._warn(Message(slug, text), box)
                 return
-            case Lost(_, why):  # told once its process is gone
+            case Lost(_, why):  # reported once its process is gone
                 under.why = why
                 return
             case Began():
@@ -192,27 +192,27 @@ class Ledger:
         yield news
 
     def _warn(self, message: Message, box: str) -> Iterator[News]:
-        """Once."""
+        """Yield a warning, each one once."""
         if (box, *message) not in self._said:
             self._said.add((box, *message))
             yield Warned(box, *message)
 
 
-# Which boxes a scheduler has, as a client of it sees them.
+# List of the hosts of a scheduler, as a client of it.
 
 
 class Looking:
-    """Looks who is there, again and again; what a box says of itself is asked for once."""
+    """Lists the hosts repeatedly; the facts of each host are requested once."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._said: dict[str, Mapping[str, Any]] = {}  #: by worker, of those seen last
 
     def boxes(self) -> list[Seen]:
-        """The boxes that are there now; other workers of the scheduler's are none.
+        """Return the present hosts; other workers of the scheduler are left out.
 
         Raises:
-            ConfigError: this is no scheduler of a fleet.
+            ConfigError: this is not the scheduler of a fleet.
         """
         began_s = time.time()
         found = self._client.run_on_scheduler(workers_of)
@@ -221,7 +221,7 @@ class Looking:
                 "this scheduler repeats failed tasks, so launches would count twice",
                 hint="Start one with tuner fleet scheduler.",
             )
-        ahead_s = found["wall_s"] - (began_s + time.time()) / 2  # the scheduler's clock, less ours
+        ahead_s = found["wall_s"] - (began_s + time.time()) / 2  # the scheduler's clock minus ours
         there = {worker for _, worker, _ in found["workers"]}
         said = {worker: facts for worker, facts in self._said.items() if worker in there}
         if unknown := there - said.keys():
@@ -235,12 +235,12 @@ class Looking:
                 tuple(map(str, said[worker]["identity"])),
             )
             for address, worker, behind_s in found["workers"]
-            if worker in said  # gone meanwhile
+            if worker in said  # others are gone meanwhile
         ]
 
 
 def workers_of(dask_scheduler: Any) -> dict[str, Any]:
-    """What a coordinator looks at each second; runs where the scheduler does, on all versions alike."""
+    """Return what a coordinator reads each second; runs in the scheduler, in all versions alike."""
     return {
         "is_ours": dask_scheduler.allowed_failures == 0,
         "wall_s": time.time(),
@@ -253,7 +253,7 @@ def workers_of(dask_scheduler: Any) -> dict[str, Any]:
 
 
 def describe_workers(workers: Set[str], dask_scheduler: Any) -> dict[str, Any]:
-    """What *workers* say of themselves, as far as they are there; runs where the scheduler does."""
+    """Return the facts that the present *workers* report; runs in the scheduler."""
     return {
         one.server_id: one.extra[FACTS]
         for one in dask_scheduler.workers.values()
@@ -262,9 +262,9 @@ def describe_workers(workers: Set[str], dask_scheduler: Any) -> dict[str, Any]:
 
 
 def say_finish(keys_of: Mapping[str, list[str]], dask_scheduler: Any) -> None:
-    """Have workers, by address, end orders after the window in hand; runs where the scheduler does.
+    """Ask workers, by address, to end orders after the current window; runs in the scheduler.
 
-    It goes the way that orders go: no box is waited for, and one behind a tunnel hears of it.
+    The request takes the way of orders: it waits for no host, and reaches hosts behind a tunnel.
     """
     for address, keys in keys_of.items():
         if address in dask_scheduler.stream_comms:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CA, CERTIFICATE, KEY = "ca.pem", "fleet.pem", "fleet.key"  #: in a folder of certificates
 WORKER_TTL_S = 15.0  #: who was not heard for that long is gone; looked at as often
 _SETTINGS = {
-    # a box that is measured is to be left alone: 2.8 % of a core with what Dask does by default
+    # leave a measured host undisturbed: Dask's defaults use 2.8 % of a core
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "2s",
     "distributed.admin.tick.cycle": "60s",
@@ -26,11 +26,11 @@ _SETTINGS = {
     "distributed.worker.http.routes": [],
     "distributed.scheduler.http.routes": [],
     "distributed.scheduler.active-memory-manager.start": False,
-    # an order is of one box and is made once; who makes it again is the coordinator
+    # an order is for one host and is executed once; only the coordinator repeats orders
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.worker-ttl": f"{WORKER_TTL_S}s",
-    # events carry windows; the scheduler keeps so many of each coordinator
+    # events carry windows; the scheduler stores this many for each coordinator
     "distributed.admin.low-level-log-length": 10,
     "distributed.comm.timeouts.connect": "10s",
     "distributed.comm.timeouts.tcp": "30s",
@@ -38,16 +38,16 @@ _SETTINGS = {
 
 
 def keep_quiet() -> None:
-    """Set all that for this process; before anything of distributed is made."""
-    import distributed  # noqa: F401 - its own defaults first
+    """Apply these settings to this process; call it before distributed creates any object."""
+    import distributed  # noqa: F401 - its own defaults first  # its own defaults first
 
     dask.config.set(_SETTINGS)
-    for name in ("distributed", "distributed.client", "distributed.gc"):  # tuner says itself what matters
+    for name in ("distributed", "distributed.client", "distributed.gc"):  # tuner prints what matters
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def security_of(certs: Path | None) -> Security:
-    """Who may talk to whom: those who have keys from the same folder; without one, anybody who gets there."""
+    """Return the TLS settings: only holders of keys from *certs* may connect; without a folder, everyone."""
     from distributed.security import Security
 
     if certs is None:

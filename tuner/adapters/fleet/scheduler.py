@@ -18,17 +18,17 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class FleetScheduler(Scheduler):
-    """Dask's, without its web server."""
+    """Dask's scheduler without its web server."""
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
-        """Nobody looks, and nobody is to."""
+        """Start no web server."""
 
 
 def run_scheduler(address: Address, security: Any, ready: Callable[[str], None]) -> None:
-    """Be the scheduler at *address* until a signal says to end; *ready* gets where it is.
+    """Run the scheduler at *address* until a signal; call *ready* with its final address.
 
     Raises:
-        ConfigError: nobody can listen there.
+        ConfigError: it cannot listen there.
     """
     asyncio.run(_serve(address, security, ready))
 
@@ -36,7 +36,7 @@ def run_scheduler(address: Address, security: Any, ready: Callable[[str], None])
 async def _serve(address: Address, security: Any, ready: Callable[[str], None]) -> None:
     loop, ends = asyncio.get_running_loop(), asyncio.Event()
     for number in _ENDS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's HUP
+        if signal.getsignal(number) is not signal.SIG_IGN:  # HUP, ignored by nohup
             loop.add_signal_handler(number, ends.set)
     scheme = "tls" if security.require_encryption else "tcp"
     host = f"[{address.host}]" if ":" in address.host else address.host
@@ -59,7 +59,7 @@ async def _serve(address: Address, security: Any, ready: Callable[[str], None]) 
     ending.cancel()
 
 
-# Asking a scheduler who is there, once, without becoming a client of it.
+# Single query to a scheduler, without becoming its client.
 
 
 ANSWERS_WITHIN_S = 10.0
@@ -67,11 +67,11 @@ _NO_ANSWER = (TimeoutError, asyncio.CancelledError)  #: as asyncio tells that ti
 
 
 async def answer_of(address: str, security: Any) -> dict[str, Any]:
-    """What the scheduler at *address* says of itself and of its workers.
+    """Return the facts of the scheduler at *address* and of its workers.
 
     Raises:
-        OSError: nobody answers, which may change.
-        ConfigError: somebody does, who is no scheduler or does not accept our certificates.
+        OSError: it does not answer, which may be temporary.
+        ConfigError: the server is not a scheduler, or does not accept our certificates.
     """
     arguments = security.get_connection_args("client")
     scheduler = rpc(address, timeout=ANSWERS_WITHIN_S, connection_args=arguments)
@@ -95,7 +95,7 @@ async def answer_of(address: str, security: Any) -> dict[str, Any]:
 
 
 def _cause(error: BaseException) -> str:
-    """The last line of what Dask wraps several times."""
+    """Return the last line of an error that Dask wraps several times."""
     while error.__cause__ is not None:
         error = error.__cause__
     return "no answer" if isinstance(error, _NO_ANSWER) else str(error).strip() or type(error).__name__
