@@ -44,7 +44,7 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What a reader asks for."""
+    """Path and headers of a request."""
 
     path: str  #: decoded, begins with a slash
     query: Mapping[str, str]  #: the last value of each name
@@ -53,7 +53,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a reader gets."""
+    """Status, headers and body of a response."""
 
     body: bytes = b""
     status: HTTPStatus = HTTPStatus.OK
@@ -65,7 +65,7 @@ Respond = Callable[[PageRequest], Response]
 
 
 def plain(status: HTTPStatus, text: str, **headers: str) -> Response:
-    """*text* and nothing else; underscores in names of *headers* stand for hyphens."""
+    """Return a response with *text* only; underscores in names of *headers* stand for hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Response(f"{text}\n".encode(errors="replace"), status, headers=named)
 
@@ -74,17 +74,17 @@ def plain(status: HTTPStatus, text: str, **headers: str) -> Response:
 def serving(
     address: Address, respond: Respond, *, option: str, of_host: str | None = None
 ) -> Iterator[Address]:
-    """Answer at *address* inside the ``with`` block, in threads of its own; gives the address with its port.
+    """Serve at *address* in threads within the ``with`` block; yield the address with its port.
 
     Args:
-        address: port 0 is any that is free.
-        respond: called by several threads at a time; what it raises is told on stderr, and to the reader that
-            there was an error.
-        option: what the user typed to get here, for errors.
-        of_host: the same for the host alone, where that is another option.
+        address: port 0 selects any free port.
+        respond: called by several threads at a time; its exceptions are printed to stderr, and the
+            reader gets a plain error.
+        option: the option that set the address, for errors.
+        of_host: the option that set the host alone, if it is another one.
 
     Raises:
-        ConfigError: nobody can listen there.
+        ConfigError: the address cannot be used.
     """
     server = _bind(address, respond, option, of_host or option)
     thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), name="web", daemon=True)
@@ -103,7 +103,7 @@ def _bind(address: Address, respond: Respond, option: str, of_host: str) -> _Ser
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         return _Server(family, where, respond, is_local=address.is_loopback)
-    except (OSError, UnicodeError) as error:  # UnicodeError: a name that is none
+    except (OSError, UnicodeError) as error:  # UnicodeError: an invalid name
         raise _bind_error(address, error, option, of_host) from error
 
 
@@ -131,14 +131,14 @@ class _Server(HTTPServer):
     request_queue_size = 32
 
     def __init__(self, family: int, where: Any, respond: Respond, *, is_local: bool) -> None:
-        self.address_family = family  # before the socket is made
+        self.address_family = family  # before the socket is created
         self.respond, self.is_local = respond, is_local
         self._lock = threading.Lock()
         self._open: dict[socket.socket, float] = {}  #: connections, with when they were accepted
         super().__init__(where, _Handler)
 
     def server_bind(self) -> None:
-        """As HTTPServer's, without asking DNS for our name, which may take seconds."""
+        """Bind as HTTPServer does, but without a DNS query for our name, which may take seconds."""
         if self.allow_reuse_address:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
@@ -160,11 +160,11 @@ class _Server(HTTPServer):
             return
         try:
             threading.Thread(target=self._answer, args=(request, client_address), daemon=True).start()
-        except RuntimeError:  # the box has no thread for it
+        except RuntimeError:  # the host has no thread left
             self._closed(request)
 
     def service_actions(self) -> None:
-        """Called by the loop now and then: cut off whoever takes too long."""
+        """Close connections that take too long; the server's loop calls this regularly."""
         late_s = time.monotonic() - LASTS_S
         with self._lock:
             late = [one for one, since_s in self._open.items() if since_s < late_s]
@@ -184,7 +184,7 @@ class _Server(HTTPServer):
         try:
             self.finish_request(request, client_address)
         except OSError:
-            pass  # the reader went away
+            pass  # the reader has gone
         finally:
             self._closed(request)
 
@@ -206,16 +206,16 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """What http.server finds wrong with a request; its words quote it, so only the code is told."""
+        """Answer an invalid request with the code only, because http.server's message quotes the request."""
         status = HTTPStatus(code)
-        self.request_version = self.protocol_version  # the request may not have got so far
-        if status == HTTPStatus.NOT_IMPLEMENTED:  # no do_POST and the like
+        self.request_version = self.protocol_version  # the error may come before the version is parsed
+        if status == HTTPStatus.NOT_IMPLEMENTED:  # there is no do_POST and the like
             self._send(plain(HTTPStatus.METHOD_NOT_ALLOWED, f"only {_METHODS}", Allow=_METHODS))
         else:
             self._send(plain(status, status.phrase))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads a log of requests."""
+        """Log nothing: no one reads a log of requests."""
 
     def _response(self) -> Response:
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -234,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
             return plain(HTTPStatus.BAD_REQUEST, "no path")
         try:
             return self.server.respond(request)
-        except Exception:  # a bug of ours: its traceback is what we need to see, and the server goes on
+        except Exception:  # a bug in tuner: print its traceback; the server continues
             with suppress(OSError, ValueError):
                 sys.stderr.write(traceback.format_exc())
             return plain(
@@ -242,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
             )
 
     def _send(self, response: Response) -> None:
-        if self.request_version == "HTTP/0.9":  # has no headers, and nobody speaks it
+        if self.request_version == "HTTP/0.9":  # it has no headers, and no client uses it
             self.close_connection = True
             return
         self.send_response(response.status)
@@ -263,7 +263,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _parse(path: str, headers: Mapping[str, str]) -> PageRequest:
-    """Raises ValueError: not a path of ours."""
+    """Return the parsed request; ValueError if *path* is not one of tuner's."""
     split = urlsplit(path)
     if not path.startswith("/") or split.netloc:
         raise ValueError(path)
@@ -272,7 +272,7 @@ def _parse(path: str, headers: Mapping[str, str]) -> PageRequest:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without its port: a tunnel may have another one."""
+    """Return the name in a Host header without the port, which a tunnel may change."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].lower()

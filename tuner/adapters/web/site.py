@@ -17,7 +17,7 @@ from urllib.parse import quote
 from tuner.adapters.web.server import PageRequest, Respond, Response, plain
 from tuner.core.errors import TunerError
 
-# Something made of files that change, kept until they do, and made anew no faster than the box can bear.
+# Cache of a result made from files: it is kept while they do not change, and renewed at a limited rate.
 
 AGAIN_S = 60.0  #: after a failure it is tried again, for its reason may be one that no stamp tells
 SHARE = 0.02  #: of a core, at most, for making it anew: a study that runs here sees it as a stranger's CPU
@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 
 class Fresh(Generic[T]):
-    """What *make* gives, of the moment that *stamp* tells.
+    """Cached result of *make*, renewed when *stamp* changes.
 
     Args:
-        make: slow; called by one thread at a time. What it raises is kept and raised like what it gives.
-        stamp: cheap; its ``repr`` changes when *make* would give something else.
-        monotonic_s: the time.
+        make: slow; called by one thread at a time. Its exceptions are cached and raised, too.
+        stamp: cheap; its ``repr`` changes when the result of *make* would.
+        monotonic_s: the time in seconds.
     """
 
     def __init__(
@@ -46,17 +46,18 @@ class Fresh(Generic[T]):
         self._lock = threading.Lock()
 
     def version(self) -> str:
-        """Of what would be made now."""
+        """Return the version of a result made now."""
         return hashlib.sha256(repr(self._stamp()).encode("utf-8", "backslashreplace")).hexdigest()[:20]
 
     def get(self) -> tuple[str, T]:
-        """What was made, and its version: that of now, unless making it took long and was not long ago.
+        """Return the result and its version: the current one, or an earlier one if making it is slow and
+        recent.
 
         Raises:
-            Exception: whatever making it raised, now or before: it is not tried again at each call.
+            Exception: the exception of *make*, now or before: it is not retried at each call.
         """
         with self._lock:
-            version = self.version()  # before it is made: what comes meanwhile is seen the next time
+            version = self.version()  # read before it is made, so that later changes are detected next time
             made = self._made
             if made is not None and (made[0] == version or self._monotonic_s() < self._not_before_s):
                 return made
@@ -74,26 +75,26 @@ class Fresh(Generic[T]):
             return made
 
 
-# Who may see pages that others than this box can reach: whoever has the token.
+# Access control for pages that other hosts can reach: a token.
 
 _PARAMETER = "token"
 
 
 class TokenGate:
-    """Lets through who has the token: in the address once, then in a cookie; or as a bearer."""
+    """Admits requests with the token: in the address once, then in a cookie; or as a bearer token."""
 
     def __init__(self, respond: Respond, port: int, token: str | None = None) -> None:
-        """*port* makes the cookie this server's: browsers share cookies among all ports of a host."""
+        """Set up the gate; *port* is part of the cookie's name, because all ports of a host share cookies."""
         self.token = token or secrets.token_urlsafe(24)
         self._respond, self._cookie = respond, f"tuner-{port}"
 
     def __call__(self, request: PageRequest) -> Response:
-        """The page, or 401."""
+        """Return the page, or 401."""
         if _PARAMETER in request.query:
             if not self._is_it(request.query[_PARAMETER]):
                 return _refuse()
             kept = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax"
-            here = quote(request.path.lstrip("/"), errors="surrogateescape")  # //name would lead elsewhere
+            here = quote(request.path.lstrip("/"), errors="surrogateescape")  # //name would be another host
             return Response(  # without the token, which would stay in the browser's history
                 status=HTTPStatus.SEE_OTHER, headers={"Location": f"/{here}", "Set-Cookie": kept}
             )
@@ -133,7 +134,7 @@ _PAGE_HEADERS = {"Content-Security-Policy": "frame-ancestors 'none'"}
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A study, as it is served."""
+    """A study that is served."""
 
     page: Fresh[bytes]  #: HTML
     facts: Fresh[dict[str, Any]]  #: of its ranking, for programs
@@ -145,13 +146,13 @@ Studies = Callable[[], Mapping[str, Shown]]  #: by name, at this moment
 
 
 class Site:
-    """Answers for *studies*; *index* makes a page of the summaries, with addresses."""
+    """Answers requests for *studies*; *index* makes a page of the summaries, with addresses."""
 
     def __init__(self, studies: Studies, index: Callable[[list[dict[str, Any]]], str]) -> None:
         self._studies, self._index = studies, index
 
     def __call__(self, request: PageRequest) -> Response:
-        """The page, the facts, or 404."""
+        """Return the page, the facts, or 404."""
         studies, path = self._studies(), request.path
         try:
             if path == "/":
@@ -194,7 +195,7 @@ def _study_page(page: Fresh[bytes], request: PageRequest) -> Response:
 
 
 def _summaries(studies: Mapping[str, Shown]) -> list[dict[str, Any]]:
-    """One that cannot be read says why, and the others are listed all the same."""
+    """Return a summary of each study; an unreadable one has its error, and the others are still listed."""
     listed = []
     for name, shown in studies.items():
         try:
@@ -211,7 +212,7 @@ def _page(body: bytes, **headers: str) -> Response:
 
 
 def _json(content: Any) -> Response:
-    text = json.dumps(content, allow_nan=False)  # ASCII: half characters of file names pass
+    text = json.dumps(content, allow_nan=False)  # ASCII: allows half surrogates of file names
     return Response(f"{text}\n".encode(), content_type="application/json")
 
 
