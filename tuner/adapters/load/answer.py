@@ -18,11 +18,11 @@ _WITHOUT_BODY = (204, 304)
 
 
 class GarbageError(ValueError):
-    """What came is no HTTP/1.x answer."""
+    """The bytes received are not an HTTP/1.x response."""
 
 
 class Answer:
-    """One answer in the making: ``feed`` it until it is whole."""
+    """A response being parsed: call ``feed`` until it is complete."""
 
     __slots__ = (
         "_buffer",
@@ -37,7 +37,7 @@ class Answer:
     )
 
     def __init__(self, *, is_head: bool = False) -> None:
-        """*is_head*: it answers a HEAD, so it has no body whatever its headers say."""
+        """Set up the parser; *is_head*: response to HEAD, which has no body whatever its headers state."""
         self.status = 0  #: 0: not known yet
         self.n_bytes = 0  #: of it, so far
         self.keeps_alive = False  #: whether the connection can take another request, once it is whole
@@ -49,10 +49,10 @@ class Answer:
         self._left: int | None = 0  #: bytes of body or chunk still to come; None: until the connection ends
 
     def feed(self, data: bytes) -> bool:
-        """Take what arrived; True once the answer is whole.
+        """Parse *data*; return True once the response is complete.
 
         Raises:
-            GarbageError: this is no answer.
+            GarbageError: this is not a valid response.
         """
         self.n_bytes += len(data)
         if not self.status:
@@ -65,15 +65,17 @@ class Answer:
             return False
         self._left -= len(data)
         if self._left < 0:
-            self.keeps_alive = False  # nobody asked for more: what follows cannot be trusted
+            self.keeps_alive = False  # further data was not requested, so the connection cannot be trusted
         return self._left <= 0
 
     def ended(self) -> bool:
-        """The connection has ended: whether the answer is whole, as one whose end that is."""
+        """Process the end of the connection; return whether it completes the response."""
         return bool(self.status) and not self._in_chunks and self._left is None
 
     def _head(self, data: bytes) -> bytes:
-        """Read the head once it is there, and give what follows it; interim answers (1xx) are passed over."""
+        """Parse the head once it is complete, and return the data after it; interim responses (1xx) are
+        skipped.
+        """
         data = self._buffer + data
         while True:
             head, found, rest = _head_and_rest(data)
@@ -106,7 +108,7 @@ class Answer:
                 raise GarbageError(f"no header: {line[:40]!r}")
             match name.rstrip(b" \t").lower():
                 case b"content-length":
-                    for one in value.split(b","):  # it may stand there twice, and be joined
+                    for one in value.split(b","):  # the header may occur twice, or hold joined values
                         text = one.strip()
                         if _LENGTH.fullmatch(text) is None or length not in (None, int(text)):
                             raise GarbageError(f"no length: {line[:40]!r}")
@@ -160,7 +162,7 @@ class Answer:
 
 
 def _head_and_rest(data: bytes) -> tuple[bytes, bool, bytes]:
-    """What stands before the first empty line, whether there is one, and what follows it."""
+    """Return the data before the first empty line, whether there is one, and the data after it."""
     crlf = data.find(b"\n\r\n")
     lf = data.find(b"\n\n", 0, len(data) if crlf < 0 else crlf + 1)
     if lf >= 0:
@@ -169,7 +171,7 @@ def _head_and_rest(data: bytes) -> tuple[bytes, bool, bytes]:
 
 
 def _lines(head: bytes) -> list[bytes]:
-    """The lines of *head*, each with those that continue it: these begin with a blank or a tab."""
+    """Return the lines of *head*, each with its continuation lines, which begin with a blank or a tab."""
     lines = head.replace(b"\r\n", b"\n").removesuffix(b"\r").split(b"\n")
     if b"\n " not in head and b"\n\t" not in head:
         return lines
@@ -184,25 +186,26 @@ def _lines(head: bytes) -> list[bytes]:
     return whole
 
 
-# HTTP answers of http.client, without those that are not final.
+# HTTP responses of http.client, without interim ones.
 
 
 _MOST_INTERIM = 100  #: before an answer; a server may send several
 
 
 class FinalResponse(http.client.HTTPResponse):
-    """Skips every interim answer (1xx), as RFC 9110 asks of clients: http.client itself skips 100 alone.
+    """Skips every interim response (1xx), as RFC 9110 requires of clients: http.client itself skips only 100.
 
-    Use it as ``response_class`` of a connection. 101 is left: the server speaks another protocol after it.
+    Use it as ``response_class`` of a connection. 101 is not skipped: the server changes the protocol after
+    it.
     """
 
     def begin(self) -> None:
-        """Read up to the end of the final answer's headers."""
+        """Read up to the end of the final response's headers."""
         super().begin()
         n_interim = 0
         while 100 <= self.status < 200 and self.status != http.client.SWITCHING_PROTOCOLS:
             n_interim += 1
             if n_interim > _MOST_INTERIM:
                 raise http.client.HTTPException(f"more than {_MOST_INTERIM} interim answers")
-            self.headers = None  # type: ignore[assignment]  # else begin() believes that it has been called
+            self.headers = None  # type: ignore[assignment]  # otherwise begin() assumes a second call
             super().begin()

@@ -22,10 +22,10 @@ _CLOSING_S = 0.25
 
 
 class Client:
-    """Sends one request after the other and counts what becomes of each; ``ended`` is called after each one.
+    """Sends one request after another and counts each result; ``ended`` is called after each one.
 
-    A kept connection that the server closed meanwhile is replaced, and an idempotent request that was under
-    way on it goes out once more, as HTTP asks of clients (RFC 9112, 9.3.1).
+    If the server closed a kept connection meanwhile, the client opens another one and repeats an idempotent
+    request that was under way, as HTTP requires (RFC 9112, 9.3.1).
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class Client:
         reuse: int | None = None,
         tls: tuple[ssl.SSLContext, str] | None = None,
     ) -> None:
-        """*ended* is told the kind of failure, or None when there was an answer, whatever its status.
+        """Set up the client; *ended* is called with the kind of failure, or None for an answer of any status.
 
-        *number* is its own among the clients of *totals*, from 0 on. *reuse* is how many requests go over one
-        connection at most; None: any number. *tls* encrypts connections, and names whom a certificate has to
-        be of.
+        *number* identifies it among the clients of *totals*, from 0 on. *reuse* is the maximum of requests
+        per connection; None: no maximum. *tls* encrypts connections and names the host that a certificate
+        must be for.
         """
         self._reuse = reuse
         self._host = host
@@ -67,17 +67,17 @@ class Client:
 
     @property
     def peer(self) -> Peer | None:
-        """What its connection is known by; None: it has none."""
+        """Identity of its connection; None: it has none."""
         return None if self._connection is None else self._connection.peer
 
     def move(self) -> None:
-        """Take another connection for the next request."""
+        """Use another connection for the next request."""
         self._moves = True
         if not self.is_busy:
             self._drop()
 
     def send(self, request: Request, due_ns: int, gives_up_ns: int) -> None:
-        """Send *request*; its latency counts from *due_ns* of ``time.monotonic_ns()``, when it was due."""
+        """Send *request*; latency counts from *due_ns* of ``time.monotonic_ns()``, when it was due."""
         self._request = request
         self._due_ns = due_ns
         self.gives_up_ns = gives_up_ns
@@ -86,18 +86,18 @@ class Client:
         self._go()
 
     def give_up(self) -> None:
-        """The answer takes too long: count that, and leave the connection."""
+        """Count a timeout, and close the connection."""
         self._drop()
         self._failed("timeout")
 
     def close(self) -> None:
-        """Leave the connection; what is under way counts as nothing."""
+        """Close the connection; a request under way is not counted."""
         self._request = None
         self._totals.ended(self._number)
         self._drop()
 
     def answered(self, answer: Answer) -> None:
-        """Its connection has a whole answer."""
+        """Process a complete answer of its connection."""
         now_ns = time.monotonic_ns()
         self._request = None
         if self._connection is not None and self._connection.n_answered == self._reuse:
@@ -110,7 +110,7 @@ class Client:
         self._ended(self, None)
 
     def lost(self, connection: _Connection, kind: str) -> None:
-        """*connection* cannot be used any more, because of *kind*."""
+        """Process the loss of *connection*, because of *kind*."""
         if connection is not self._connection:
             return
         self._drop()
@@ -146,7 +146,7 @@ class Client:
                 _, self._connection = await loop.create_connection(
                     lambda: _Connection(self), self._host, self._port, ssl=context, server_hostname=name
                 )
-        except OSError:  # counted by kind: what it was in detail, the wait for the first answer tells
+        except OSError:  # counted by kind; the wait for the first answer reports details
             self._connecting = None
             self._failed("refused")
             return
@@ -170,7 +170,7 @@ class Client:
 
 
 class _Connection(asyncio.Protocol):
-    """The wire."""
+    """The network connection."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -184,7 +184,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        with contextlib.suppress(OSError):  # it is lost already
+        with contextlib.suppress(OSError):  # it is already lost
             self.peer = peer_of(transport.get_extra_info("socket"))
 
     def send(self, request: Request, *, is_last: bool) -> None:
@@ -198,7 +198,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         answer = self._answer
-        if answer is None:  # unasked for: the server says goodbye, or talks nonsense
+        if answer is None:  # not requested: the server closes, or sends invalid data
             self._client.lost(self, "garbage")
             return
         self.has_started = True
@@ -219,12 +219,12 @@ class _Connection(asyncio.Protocol):
             self._client.lost(self, "closed")
 
     def leave(self) -> None:
-        """Let the server close it; close it here where that takes too long."""
+        """Let the server close the connection; close it here if that takes too long."""
         if not self._is_lost:
             asyncio.get_running_loop().call_later(_CLOSING_S, self.abort)
 
     def abort(self) -> None:
-        self._answer = None  # else one that ends with its connection would be whole by our leaving
+        self._answer = None  # else an answer that ends with its connection would look complete
         if self._transport is not None and not self._is_lost:
             self._transport.abort()
 

@@ -24,12 +24,12 @@ _ASK_EVERY_S = 10.0  #: whether a port speaks TLS
 
 
 class NoAnswerError(Exception):
-    """The service did not answer; says what came instead."""
+    """The service did not answer; the text describes the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where requests go."""
+    """Address that receives the requests."""
 
     host: str  #: or the whole path of a unix socket
     port: int
@@ -37,19 +37,19 @@ class Place:
 
     @property
     def is_socket(self) -> bool:
-        """Whether it is the path of a unix socket, no host."""
+        """Whether the host is the path of a unix socket."""
         return self.host.startswith("/")
 
     @property
     def authority(self) -> str:
-        """Host and port as a Host header has them."""
+        """Host and port as in a Host header."""
         if self.is_socket:
             return "localhost"
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """As a config names it."""
+        """URL as in a config."""
         if self.is_socket:
             return f"http+unix://{quote(self.host, safe='')}"
         return f"{'https' if self.is_tls else 'http'}://{self.authority}"
@@ -69,7 +69,7 @@ class Reached:
 
 
 class FirstAnswer:
-    """Tries to get one answer, until the time for that is over."""
+    """Tries to get one answer until the time limit."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -84,10 +84,10 @@ class FirstAnswer:
         ] = {}  #: those that did not speak as expected: whether TLS is tried next
 
     async def come(self, request: Request) -> Reached:
-        """The first answer to *request*.
+        """Return the first answer to *request*.
 
         Raises:
-            NoAnswerError: there was none; says what came instead.
+            NoAnswerError: there was none; the text describes the response.
         """
         order = self._order
         ends_s = time.monotonic() + order.wait_s
@@ -109,7 +109,7 @@ class FirstAnswer:
                 async with asyncio.timeout(min(left_s, order.timeout_s)):
                     reached = await self._exchange(place, request, began_ns)
             except TimeoutError:
-                if not came or left_s >= order.timeout_s:  # else cut short, it says less than those before
+                if not came or left_s >= order.timeout_s:  # otherwise it was cut short
                     came = "it took the connection and sent no whole answer"
             except (GarbageError, EOFError, OSError) as error:
                 came = _in_words(error)
@@ -128,11 +128,11 @@ class FirstAnswer:
             await asyncio.sleep(_TRY_EVERY_S)
 
     def _next_place(self) -> Place | None:
-        """Where to try now; None: nobody has said yet who the workers are, so nothing can be found."""
+        """Return the address to try now; None: the workers are not known yet, so no address can be found."""
         if not self._order.finds_address:
             return self._asked
         pids = self._workers()
-        if not pids:  # a slow start; or nobody will ever say
+        if not pids:  # a slow start, or the pids will never be known
             return None if time.monotonic() < self._patient_until_s else self._asked
         places = [self._asked]
         if (found := listening_at(pids)) and not any(map(self._is_asked, found)):
@@ -148,7 +148,9 @@ class FirstAnswer:
         return address.answers_at(self._asked.host, self._asked.port)
 
     async def _speak_otherwise(self, place: Place) -> None:
-        """Try with TLS next, or without, or say that the port speaks it where the address is to stay."""
+        """Switch TLS on or off for the next attempt; if the address is fixed, note that the port speaks
+        TLS.
+        """
         if place.is_socket:
             return
         if self._order.finds_address:
@@ -159,7 +161,7 @@ class FirstAnswer:
             self._asks_s = time.monotonic() + _ASK_EVERY_S
 
     def _listens_elsewhere(self, place: Place) -> str:
-        """What to add where the service listens, and not at *place*."""
+        """Return a note on where the service listens, if that is not at *place*."""
         if self._order.finds_address:
             return ""
         found = listening_at(self._workers())
@@ -168,7 +170,7 @@ class FirstAnswer:
         return f"; the service listens at {', '.join(map(str, found))}"
 
     async def _exchange(self, place: Place, request: Request, began_ns: int) -> Reached:
-        """One request on a connection of its own.
+        """Make one request on a connection of its own.
 
         Raises:
             EOFError: the connection ended before the answer.
@@ -208,7 +210,7 @@ class FirstAnswer:
 
 
 def close_at_once(writer: asyncio.StreamWriter) -> None:
-    """Close a connection without waiting for the peer, also one that was closed before.
+    """Close a connection without waiting for the peer, even if it was closed before.
 
     In Python 3.11.2 (Debian 12) a TLS transport that was closed twice raises AttributeError at ``abort``.
     """
@@ -217,7 +219,7 @@ def close_at_once(writer: asyncio.StreamWriter) -> None:
 
 
 def tls_context(*, checks_certificate: bool) -> ssl.SSLContext:
-    """How connections are encrypted: by HTTP/1.1 alone."""
+    """Return the TLS settings of connections, which allow HTTP/1.1 only."""
     import ssl
 
     context = ssl.create_default_context()
@@ -249,7 +251,7 @@ def _in_words(error: GarbageError | EOFError | OSError) -> str:
 
 
 def _is_spoken_otherwise(error: OSError) -> bool:
-    """Whether a server that speaks TLS, or none, may fail so with a client that does the other."""
+    """Return whether *error* may come from a mismatch of TLS between client and server."""
     import ssl
 
     if isinstance(error, ssl.SSLError):
@@ -258,7 +260,7 @@ def _is_spoken_otherwise(error: OSError) -> bool:
 
 
 async def speaks_tls(place: Place) -> bool:
-    """Whether a handshake succeeds there, whoever's the certificate is."""
+    """Return whether a TLS handshake succeeds there, with any certificate."""
     try:
         async with asyncio.timeout(_HANDSHAKE_S):
             _, writer = await asyncio.open_connection(

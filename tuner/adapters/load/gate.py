@@ -11,7 +11,7 @@ from tuner.adapters.processes.pausing import Asked, PausingProcess
 
 
 class Gate:
-    """Open until the feeder asks for a pause. It is answered once no request is under way."""
+    """Open until the feeder requests a pause, which is confirmed once no request is under way."""
 
     def __init__(
         self,
@@ -21,7 +21,9 @@ class Gate:
         shuts: Callable[[], None],
         opens: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """*is_busy*: whether requests are under way. *descriptor* None: it always stays open."""
+        """Set up the gate; *is_busy*: whether requests are under way. *descriptor* None: it always stays
+        open.
+        """
         self._feeder = None if descriptor is None else PausingProcess(descriptor)
         self._is_busy, self._shuts, self._opens = is_busy, shuts, opens
         self._opening: asyncio.Task[None] | None = None
@@ -33,37 +35,37 @@ class Gate:
 
     @property
     def is_shut(self) -> bool:
-        """Whether nothing may be sent."""
+        """Whether no request may be sent."""
         return not self._open.is_set()
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is sent, and nothing is under way any more."""
+        """Whether it is shut and no request is under way."""
         return self.is_shut and self._unanswered is None
 
     @property
     def shut_ns(self) -> int:
-        """For how long it was shut until it was opened last, all times together."""
+        """Total time in ns that it was shut, up to the last opening."""
         return self._shut_ns
 
     def listen(self) -> None:
-        """Follow the feeder from now on."""
+        """Read the feeder's requests from now on."""
         if self._feeder is not None:
             asyncio.get_running_loop().add_reader(self._feeder.fileno(), self._hear)
 
     async def passed(self) -> None:
-        """Return once it is open; at once if it is."""
+        """Wait until it is open."""
         await self._open.wait()
 
     def look(self) -> None:
-        """Answer the feeder, if it waits for the end of the requests under way and they have ended."""
+        """Confirm a pause to the feeder if the requests under way have ended."""
         if self._unanswered is not None and not self._is_busy():
             asked, self._unanswered = self._unanswered, None
             if self._feeder is not None:
                 self._feeder.answer(asked)
 
     def open(self) -> None:
-        """Let requests pass."""
+        """Open the gate."""
         if self.is_shut:
             self._shut_ns += time.monotonic_ns() - self._since_ns
             self._unanswered = None

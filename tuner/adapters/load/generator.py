@@ -31,7 +31,7 @@ from tuner.core.domain.requests import n_starved, surplus
 if TYPE_CHECKING:
     import ssl
 
-# Counts the connections that each worker process holds, and opens those anew that are too many for one.
+# Count of the connections of each worker process, and reconnection of those that exceed a worker's share.
 
 _EVERY_S = 1.0
 _UNEVEN_EVERY_S = 0.2  #: while connections are opened anew
@@ -40,7 +40,7 @@ _COST_RATIO = 0.01  #: of one core: what looks may cost
 
 
 class SpreadWatch:
-    """Looks every second, or less often where a look is dear: its cost grows with the connections."""
+    """Counts each second, or less often if counting is slow: its cost grows with the connections."""
 
     def __init__(self, order: Order, totals: TotalsWriter) -> None:
         self._order = order
@@ -52,7 +52,7 @@ class SpreadWatch:
         self._began_s: float | None = None
 
     async def go_on(self, clients: Collection[Client], gate: Gate) -> None:
-        """Look until cancelled, while *gate* is open."""
+        """Count until cancelled, while *gate* is open."""
         if self._order.workers_file is None:
             return
         while True:
@@ -66,15 +66,15 @@ class SpreadWatch:
             await asyncio.sleep(max(_UNEVEN_EVERY_S if hurries else _EVERY_S, cost_s / _COST_RATIO))
 
     def rest(self) -> None:
-        """Count the last look until now, and nothing more until the next one."""
+        """Close the current interval; the next count begins a new one."""
         if self._counted is not None:
             self._totals.spread(time.monotonic_ns() - self._looked_ns, *self._counted)
             self._counted = None
 
     def _look(self, file: str, clients: Collection[Client]) -> bool:
-        """Count, and have clients move where that is asked for; whether it was uneven."""
+        """Count, and move clients if requested; return whether the spread was uneven."""
         now_ns = time.monotonic_ns()
-        if self._counted is not None:  # what was seen stands until now
+        if self._counted is not None:  # the last count holds until now
             self._totals.spread(now_ns - self._looked_ns, *self._counted)
         self._looked_ns, self._counted = now_ns, None
         pids = read_workers(file)
@@ -87,12 +87,12 @@ class SpreadWatch:
                 held[pid].append(by_peer[peer])
             else:
                 n_waiting += 1
-        if not any(held.values()):  # not to be seen, or nothing is there yet
+        if not any(held.values()):  # hidden, or nothing is connected yet
             return False
         counts = [len(own) for own in held.values()]
         busy = [sum(client.is_busy for client in own) for own in held.values()]
         self._counted = counts, n_starved(busy, self._order.threads), n_waiting
-        # of several addresses each client has one: they are even as they are
+        # with several addresses each client has one, so the spread is even
         moving = surplus([*held.values()]) if self._order.spreads and not self._order.others else []
         for client in moving:
             client.move()
@@ -108,7 +108,7 @@ _DRAIN_S = 2.0  #: after SIGTERM; the feeder kills after 5 s
 
 
 class Generator:
-    """One run."""
+    """One run of the generator."""
 
     def __init__(self, order: Order, totals: TotalsWriter) -> None:
         self._order = order
@@ -136,7 +136,7 @@ class Generator:
         )
 
     async def run(self) -> None:
-        """Send until it is told to stop, or all is sent.
+        """Send requests until stopped, or until all are sent.
 
         Raises:
             NoAnswerError: the service did not answer at all.
@@ -160,10 +160,10 @@ class Generator:
         spreading.cancel()
         for client in self._clients:
             client.close()
-        await asyncio.sleep(0)  # connections are closed
+        await asyncio.sleep(0)  # let connections close
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._is_stopping = True
         if self._waiting is not None:
             self._waiting.cancel()
@@ -174,10 +174,10 @@ class Generator:
         asyncio.get_running_loop().call_later(_DRAIN_S, self._over.set)
         self._end_if_done()
 
-    # The first answer: counted as any other, so that the service and we count the same.
+    # The first answer: counted as any other, so that the service's count and ours agree.
 
     async def _first_answer(self) -> bool:
-        """Try until the service answers; False when there is nothing to send."""
+        """Try until the service answers; return False if there is nothing to send."""
         request = self._taken()
         if request is None:
             return False
@@ -198,14 +198,14 @@ class Generator:
     # Closed loop.
 
     async def _closed_loop(self) -> None:
-        """Return when it is over, or a rate is told."""
+        """Return when the run is over, or a rate is set."""
         while not self._over.is_set() and self._rate_per_s is None:
             await self._gate.passed()
             await self._over_within(_LOOK_EVERY_S)
             self._new_rate()
 
     def _next(self, client: Client) -> None:
-        """Let *client* send its next request; once the gate is open."""
+        """Send the next request of *client*, once the gate is open."""
         if self._gate.is_shut:
             self._held.append(client)
             return
@@ -217,7 +217,7 @@ class Generator:
         client.send(request, now_ns, now_ns + int(self._order.timeout_s * 1e9))
 
     async def _send_held(self) -> None:
-        """Send the requests that were held; new connections begin one after the other, as at first."""
+        """Send the requests that were held back, with new connections one after another."""
         while self._held and not self._gate.is_shut:
             client = self._held.pop(0)
             is_connected = client.peer is not None
@@ -229,7 +229,7 @@ class Generator:
                 await asyncio.sleep(_START_EVERY_S)
 
     def _is_busy(self) -> bool:
-        """Whether a request is under way, the first one included."""
+        """Return whether a request is under way, including the first one."""
         is_beginning = self._waiting is not None and not self._waiting.done()
         return is_beginning or any(client.is_busy for client in self._clients)
 
@@ -244,7 +244,7 @@ class Generator:
             self._end_if_done()
         elif failure is None:
             self._next(client)
-        elif not self._is_stopping:  # do not storm a service that does not answer
+        elif not self._is_stopping:  # do not flood a service that does not answer
             loop = asyncio.get_running_loop()
             self._paused[client] = loop.call_later(_TRY_EVERY_S, self._after_pause, client)
         else:
@@ -260,7 +260,7 @@ class Generator:
     # Open loop.
 
     async def _arrivals(self, rate_per_s: float) -> None:
-        """Send each request when it is due, whatever became of those before; at a rate of 0 none is."""
+        """Send each request when it is due, regardless of earlier ones; at a rate of 0 send none."""
         order = self._order
         due_ns = float(time.monotonic_ns())
         gaps, mean_ns = _gaps(order.arrivals, order.seed), _mean_gap_ns(rate_per_s)
@@ -269,7 +269,7 @@ class Generator:
         n_clients_most, shut_ns = order.max_outstanding, self._gate.shut_ns
         while not self._over.is_set():
             await self._gate.passed()
-            due_ns += self._gate.shut_ns - shut_ns  # nothing becomes due while it is shut
+            due_ns += self._gate.shut_ns - shut_ns  # nothing becomes due while the gate is shut
             shut_ns = self._gate.shut_ns
             now_ns = time.monotonic_ns()
             while due_ns <= now_ns and not self._is_stopping:
@@ -293,15 +293,15 @@ class Generator:
                 due_ns, shut_ns = time.monotonic_ns() + next(gaps) * mean_ns, self._gate.shut_ns
 
     def _any_idle(self) -> Client:
-        """One of them at random: always the last one would load the one worker that it is connected to."""
+        """Return a random idle client: the last one would always load the same worker."""
         place = self._chance.randrange(len(self._idle))
         self._idle[place], self._idle[-1] = self._idle[-1], self._idle[place]
         return self._idle.pop()
 
-    # Both.
+    # Both loops.
 
     async def _over_within(self, seconds: float) -> None:
-        """Return once all is over, or so many *seconds* have passed."""
+        """Return once the run is over, or after *seconds*."""
         try:
             async with asyncio.timeout(seconds):
                 await self._over.wait()
@@ -309,7 +309,7 @@ class Generator:
             return
 
     def _new_rate(self) -> float | None:
-        """Another rate, if one was told; looks every tenth of a second."""
+        """Return a new rate, if one was set; called every tenth of a second."""
         now_s = time.monotonic()
         if self._order.rate_file is None or now_s < self._looks_s:
             return None
@@ -321,7 +321,7 @@ class Generator:
         return reported
 
     def _idle_client(self) -> Client | None:
-        """Any one; of several addresses, once each has one, whose turn it is. None: a new one is wanted."""
+        """Return an idle client (of the address whose turn it is); None: create a client."""
         others = self._order.others
         wanted = min(1 + len(others), self._order.max_outstanding) if others else 0
         if not self._idle or len(self._clients) < wanted:
@@ -338,7 +338,7 @@ class Generator:
         return client
 
     def _taken(self) -> Request | None:
-        """The next request, or None when all are sent."""
+        """Return the next request, or None when all are sent."""
         if self._n_left is not None:
             if self._n_left == 0:
                 return None
@@ -346,13 +346,13 @@ class Generator:
         return next(self._requests)
 
     def _end_if_done(self) -> None:
-        """Be over once nothing is under way and nothing comes."""
+        """End the run once no request is under way and none follows."""
         nothing_comes = self._is_stopping or (self._n_left == 0 and not self._paused)
         if nothing_comes and not any(client.is_busy for client in self._clients):
             self._over.set()
 
     async def _watch(self) -> None:
-        """Give up answers that take too long."""
+        """Abort requests whose answers take too long."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             if self._gate.is_quiet:
@@ -367,14 +367,14 @@ def _mean_gap_ns(rate_per_s: float) -> float:
 
 
 def _gaps(arrivals: str, seed: int) -> Iterator[float]:
-    """The time between two requests that become due, in means."""
+    """Yield the times between two due requests, in units of their mean."""
     chance = random.Random(seed)
     while True:
         yield 1.0 if arrivals == "even" else chance.expovariate(1.0)
 
 
 def _raise_file_limit() -> None:
-    """A connection is an open file, and the usual 1024 are few."""
+    """Raise the limit of open files: each connection needs one, and the usual 1024 are too few."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -390,10 +390,10 @@ async def _main(order: Order, path: Path) -> None:
 
 
 def main(order: str, totals: str) -> None:
-    """Run *order*, a file, counting into the file *totals*."""
+    """Run the order in the file *order*, and count into the file *totals*."""
     _raise_file_limit()
     try:
         asyncio.run(_main(read_order(Path(order)), Path(totals)))
     except NoAnswerError as error:
-        print(error, file=sys.stderr)  # noqa: T201  # the feeder tells it
+        print(error, file=sys.stderr)  # noqa: T201  # the feeder prints it
         raise SystemExit(NO_ANSWER_EXIT) from None

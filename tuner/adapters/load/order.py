@@ -16,32 +16,32 @@ _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"})
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, as it goes over the wire."""
+    """One request as the bytes that are sent."""
 
     method: str
     wire: bytes
 
     @property
     def last_wire(self) -> bytes:
-        """The request with a header that ends its connection after the answer."""
+        """Return the request with a header that closes its connection after the answer."""
         line, end, rest = self.wire.partition(b"\r\n")
         return line + end + b"Connection: close\r\n" + rest
 
     def to(self, before: str, now: str) -> Request:
-        """The request with *now* where it has *before* as its Host header."""
+        """Return the request with the Host header *now* in place of *before*."""
         head, end, body = self.wire.partition(b"\r\n\r\n")
         old, new = (f"\r\nHost: {host}\r\n".encode("latin-1") for host in (before, now))
         return replace(self, wire=(head + b"\r\n").replace(old, new, 1)[:-2] + end + body)
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether sending it twice does no more than once."""
+        """Whether sending it twice has the same effect as once."""
         return self.method in _IDEMPOTENT
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A run of the generator."""
+    """Order for one run of the generator."""
 
     host: str  #: or the whole path of a unix socket
     port: int
@@ -78,33 +78,33 @@ class Order:
 
     @property
     def n_clients(self) -> int:
-        """Requests that may be under way at once."""
+        """Maximum number of requests under way at once."""
         is_closed_only = self.rate_per_s is None and self.rate_file is None
         return self.clients if is_closed_only else max(self.clients, self.max_outstanding)
 
     def write(self, path: Path) -> None:
-        """Keep it where only this user reads it: headers hold secrets."""
+        """Write the order to *path*, readable only by this user: headers contain secrets."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             json.dump(asdict(self), file, default=lambda wire: wire.decode("latin-1"))
 
 
 def write_rate(path: Path, rate_per_s: float) -> None:
-    """Change the rate of the generator whose order names *path* as its file."""
+    """Change the rate of the generator whose order names *path* as its rate file."""
     draft = path.with_name(f"{path.name}.new")
     draft.write_text(repr(rate_per_s), encoding="ascii")
     os.replace(draft, path)
 
 
 def write_workers(path: Path, pids: Iterable[int]) -> None:
-    """Say who the workers are to the generator whose order names *path* as its file."""
+    """Write the workers' pids for the generator whose order names *path* as its workers file."""
     draft = path.with_name(f"{path.name}.new")
     draft.write_text(" ".join(map(str, sorted(pids))), encoding="ascii")
     os.replace(draft, path)
 
 
 def read_workers(path: str) -> tuple[int, ...]:
-    """What ``write_workers`` told; empty: nothing yet."""
+    """Return the pids that ``write_workers`` wrote; empty: none yet."""
     try:
         return tuple(int(word) for word in Path(path).read_text(encoding="ascii").split())
     except FileNotFoundError:
@@ -112,7 +112,7 @@ def read_workers(path: str) -> tuple[int, ...]:
 
 
 def read_rate(path: str) -> float | None:
-    """What ``write_rate`` told; None: nothing yet."""
+    """Return the rate that ``write_rate`` wrote; None: none yet."""
     try:
         return float(Path(path).read_text(encoding="ascii"))
     except FileNotFoundError:
@@ -120,14 +120,14 @@ def read_rate(path: str) -> float | None:
 
 
 def write_problem(path: str, problem: str) -> None:
-    """Tell whoever asks, by `read_problem`, why the service has not answered; empty: it has."""
+    """Write why the service has not answered yet, for `read_problem`; empty: it has answered."""
     draft = Path(f"{path}.new")
     draft.write_text(problem, encoding="utf-8")
     os.replace(draft, path)
 
 
 def read_problem(path: Path) -> str:
-    """Return what `write_problem` wrote last; empty: nothing yet."""
+    """Return the text that `write_problem` wrote last; empty: none yet."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -135,7 +135,7 @@ def read_problem(path: Path) -> str:
 
 
 def read_order(path: Path) -> Order:
-    """What ``Order.write`` kept."""
+    """Read an order that ``Order.write`` wrote."""
     data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     requests = tuple(
         Request(request["method"], request["wire"].encode("latin-1")) for request in data.pop("requests")

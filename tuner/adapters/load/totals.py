@@ -25,17 +25,17 @@ _HEAD = struct.Struct(f"={_LATENCIES}Q")
 
 
 def totals_file(scratch: Path) -> Path:
-    """Return where the load generator of a study with this *scratch* folder counts."""
+    """Return the totals file of the load generator of a study with this *scratch* folder."""
     return scratch / "load.totals"
 
 
 class DamagedTotalsError(Exception):
-    """A file that holds no totals."""
+    """The file contains no totals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What became of all requests up to now."""
+    """Results of all requests so far."""
 
     n_done: int  #: answered with a status below 400
     n_failed: Mapping[str, int]  #: by kind; kinds that did not happen are left out
@@ -49,19 +49,19 @@ class Totals:
 
     @property
     def n_failed_total(self) -> int:
-        """Failures of every kind."""
+        """Number of failures of every kind."""
         return sum(self.n_failed.values())
 
     def unfinished(self, now_ns: int) -> Latencies:
-        """How long the requests under way have waited up to *now_ns*."""
+        """Return how long the requests under way have waited up to *now_ns*."""
         return Latencies(dict(sorted(Counter(bucket_of(now_ns - due) for due in self.due_ns).items())))
 
 
 class TotalsWriter:
-    """Counts into a new file; each count is there for readers at once."""
+    """Counts into a new file; readers find each count at once."""
 
     def __init__(self, path: Path, n_clients: int = 0, n_workers: int = 0) -> None:
-        """Make the file whole before it has its name: a reader finds all of it or none.
+        """Create the file under its name only when it is complete, so that readers find all of it or none.
 
         *n_clients* may have a request under way at once; *n_workers* may hold their connections.
         """
@@ -83,15 +83,15 @@ class TotalsWriter:
         )  #: when a request failed, and the place of its kind
 
     def sent(self, client: int, due_ns: int) -> None:
-        """A request that was due at *due_ns* is under way; clients are numbered from 0 on."""
+        """Count a request that was due at *due_ns* as under way; clients are numbered from 0 on."""
         self._words[self._under_way + client] = due_ns
 
     def ended(self, client: int) -> None:
-        """Nothing of that client's is under way any more."""
+        """Record that the client has no request under way."""
         self._words[self._under_way + client] = 0
 
     def answered(self, status: int, n_bytes: int, due_ns: int, now_ns: int) -> None:
-        """Count one whole answer, which came at *now_ns* to a request that was due at *due_ns*."""
+        """Count one complete answer, received at *now_ns*, to a request that was due at *due_ns*."""
         words = self._words
         words[_BYTES] += n_bytes
         if status < 400:
@@ -103,7 +103,9 @@ class TotalsWriter:
             self.failed("4xx" if status < 500 else "5xx", now_ns)
 
     def spread(self, for_ns: int, held: Sequence[int], n_starved: int, n_waiting: int) -> None:
-        """For so long each worker *held* so many connections, and *n_waiting* were not accepted."""
+        """Record that for *for_ns* each worker *held* this many connections, and *n_waiting* were not
+        accepted.
+        """
         words = self._words
         words[_SPREAD] += for_ns
         words[_SPREAD + 1] += n_starved * for_ns
@@ -112,24 +114,24 @@ class TotalsWriter:
             words[place] += n * for_ns
 
     def failed(self, kind: str, now_ns: int) -> None:
-        """Count one failure of *kind*, which was seen at *now_ns*."""
+        """Count one failure of *kind*, detected at *now_ns*."""
         place = KINDS.index(kind)
         self._words[_FAILED + place] += 1
         self._words[_UNANSWERED + place] += 1
         self._unanswered.append((now_ns, place))
 
     def close(self) -> None:
-        """Let go of the file, which stays."""
+        """Unmap the file, which stays."""
         self._words.release()
         self._mapped.close()
 
 
 def read_counts(path: Path) -> tuple[int, int]:
-    """How many requests were done and how many failed, up to now: cheap.
+    """Return the numbers of finished and of failed requests so far, at low cost.
 
     Raises:
-        FileNotFoundError: the generator has not begun.
-        DamagedTotalsError: this is no file of totals.
+        FileNotFoundError: the generator has not started.
+        DamagedTotalsError: this is not a totals file.
     """
     with path.open("rb") as file:
         words = _unpack(path, file.read(_HEAD.size))
@@ -137,7 +139,7 @@ def read_counts(path: Path) -> tuple[int, int]:
 
 
 def read_totals(path: Path) -> Totals:
-    """Everything that was counted up to now; raises as ``read_counts``."""
+    """Return all totals so far; raises the same errors as ``read_counts``."""
     content = path.read_bytes()
     words = _unpack(path, content)
     if len(content) < 8 * _HELD or len(content) % 8:

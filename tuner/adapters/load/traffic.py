@@ -19,7 +19,7 @@ MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told
 
 @dataclass(frozen=True, slots=True)
 class LoadFiles:
-    """The files by which a launch and its load generator tell each other what changes."""
+    """Files through which a launch and its load generator exchange changes."""
 
     workers: Path  #: the processes of the service
     problem: Path  #: why it does not answer
@@ -29,7 +29,7 @@ class LoadFiles:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What is sent to the service, and how."""
+    """Requests to the service, and how to send them."""
 
     url: HttpUrl
     method: str = "GET"
@@ -52,11 +52,11 @@ class Traffic:
 
     @property
     def checks_certificate(self) -> bool:
-        """Whether a certificate has to be one that this host trusts: not on the host itself."""
+        """Whether certificates are verified: not if the service is on this host."""
         return not (self.url.is_loopback or self.finds_address)
 
     def requests(self) -> tuple[Request, ...]:
-        """Make the requests, which are sent in turn."""
+        """Return the requests, which are sent in turn."""
         headers = self.headers or {}
         if self.requests_file is not None:
             return read_requests(self.requests_file, self.url, headers)
@@ -66,7 +66,7 @@ class Traffic:
     def order(
         self, layout: Layout, *, clients: int, n_fed: int, files: LoadFiles, gate_descriptor: int
     ) -> Order:
-        """Make the order of the load generator of one launch, after *n_fed* other launches."""
+        """Return the order for the load generator of one launch, after *n_fed* other launches."""
         others = () if self.addresses is None else self.addresses(layout.processes)[1:]
         return Order(
             host=self.url.host,
@@ -96,7 +96,7 @@ class Traffic:
         )
 
 
-# Requests that a file lists, one JSON object a line.
+# File of requests, one JSON object per line.
 
 
 _KEYS = {"url", "method", "headers", "body", "body_file"}
@@ -106,13 +106,14 @@ _HINT = (
 
 
 def read_requests(path: Path, base: HttpUrl, headers: Mapping[str, str]) -> tuple[Request, ...]:
-    """The requests of *path*, in order; a URL that begins with / goes to *base*, as all of them must.
+    """Return the requests of *path*, in order; a URL that begins with / goes to *base*, and all others
+    must, too.
 
     Args:
-        headers: sent with each one that does not say otherwise.
+        headers: sent with each request that does not override them.
 
     Raises:
-        ConfigError: it cannot be read, or a line is no request; says which.
+        ConfigError: the file cannot be read, or a line is invalid; the error names the line.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -134,10 +135,10 @@ def read_requests(path: Path, base: HttpUrl, headers: Mapping[str, str]) -> tupl
 
 
 def read_body(path: Path) -> bytes:
-    """What *path* holds, to be sent.
+    """Return the contents of *path* as a request body.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     try:
         return path.read_bytes()

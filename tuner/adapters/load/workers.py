@@ -24,7 +24,7 @@ _SHOW_PEER, _PEER = 1 << 2, 2
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A socket of the service's end."""
+    """A socket of the service."""
 
     inode: bytes
     peer: Peer | None  #: None: it listens
@@ -34,7 +34,7 @@ class Workers:
     """The worker processes of one service, and the connections that each of them has accepted."""
 
     def __init__(self, ports: Sequence[int]) -> None:
-        """*ports* are where the service listens; none: at a unix socket."""
+        """Set up the lookup; *ports* are those the service listens at; none: a unix socket."""
         self._endings = tuple(b":%04X" % port for port in ports)
         self._pids: tuple[int, ...] = ()
         self._accepting: tuple[int, ...] = ()
@@ -42,15 +42,16 @@ class Workers:
 
     @property
     def accepting(self) -> tuple[int, ...]:
-        """Those of the processes that accept connections, by the last look: a master may have other children
-        (Python's resource tracker)."""
+        """Return the processes that accept connections, by the last lookup: a master may have other children
+        (Python's resource tracker).
+        """
         return self._accepting
 
     def holders(self, pids: Sequence[int], peers: Iterable[Peer]) -> dict[Peer, int]:
-        """Which of *pids* has accepted the connection of each of *peers*; 0: none has, it waits for one.
+        """Return which of *pids* accepted the connection of each of *peers*; 0: it waits to be accepted.
 
-        A connection that is not to be seen is left out: another process has it (a proxy), or the service's
-        files are hidden from us.
+        A connection that is not visible is left out: another process (a proxy) has it, or its owner's files
+        are not readable.
         """
         is_new = tuple(pids) != self._pids
         self._pids = tuple(pids)
@@ -70,7 +71,7 @@ class Workers:
         self._owners = {inode: pid for pid in self._accepting for inode in sockets[pid]}
 
     def _rows(self) -> Iterator[_Row]:
-        """The sockets of the service's end of each connection, and those that it listens at."""
+        """Yield the service's sockets of all connections, and its listening sockets."""
         if not self._endings:
             yield from _unix_rows()
             return
@@ -93,7 +94,7 @@ class Workers:
 
 
 def sockets_of(pid: int) -> Iterator[bytes]:
-    """The inodes of the sockets that *pid* has open; none where it has ended, or hides them."""
+    """Yield the inodes of the open sockets of *pid*; none if it has ended or is not readable."""
     try:
         with os.scandir(f"/proc/{pid}/fd") as entries:
             for entry in entries:
@@ -108,7 +109,7 @@ def sockets_of(pid: int) -> Iterator[bytes]:
 
 
 def peer_of(connected: socket.socket) -> Peer:
-    """What our end of *connected* is known by."""
+    """Return the identity of our end of *connected*."""
     if connected.family == socket.AF_UNIX:
         return os.fstat(connected.fileno()).st_ino
     port: int = connected.getsockname()[1]
@@ -116,9 +117,9 @@ def peer_of(connected: socket.socket) -> Peer:
 
 
 def _unix_rows() -> Iterator[_Row]:
-    """Each unix socket here that is connected or listens: /proc/net/unix does not say who is whose peer.
+    """Yield each connected or listening unix socket of this host; /proc/net/unix does not list peers.
 
-    The end that waits to be accepted has no inode of its own yet.
+    The end that waits to be accepted has no inode yet.
     """
     request = _UNIX_ROW.pack(socket.AF_UNIX, 0, 0, 0, _STATES, 0, _SHOW_PEER) + bytes(8)
     head = _HEAD.pack(_HEAD.size + len(request), _BY_FAMILY, _DUMP, 1, 0)
@@ -139,7 +140,7 @@ def _unix_rows() -> Iterator[_Row]:
 
 
 def _unix_row(row: bytes) -> _Row:
-    """One message: a socket's own inode, and among its attributes that of its peer."""
+    """Return the socket of one message: its inode, and the inode of its peer among the attributes."""
     inode, at = b"%d" % struct.unpack_from("=I", row, 4)[0], 16
     while at + _ATTRIBUTE.size <= len(row):
         length, kind = _ATTRIBUTE.unpack_from(row, at)
@@ -149,7 +150,7 @@ def _unix_row(row: bytes) -> _Row:
     return _Row(inode, None)
 
 
-# Where the processes of a service listen, by the kernel's tables of sockets.
+# Listening addresses of the processes of a service, from the kernel's socket tables.
 
 _LISTEN = b"0A"  #: TCP_LISTEN in the kernel's include/net/tcp_states.h
 _ACCEPTS, _STREAM = 1 << 16, 1  #: __SO_ACCEPTCON, and SOCK_STREAM, as /proc/net/unix shows them
@@ -159,7 +160,7 @@ _MOST_PROCESSES = 4096  #: that are looked into
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
-    """A place that accepts connections, as a client on this host reaches it."""
+    """A listening address, as clients on this host reach it."""
 
     host: str  #: an IP address, or the whole path of a unix socket
     port: int = 0  #: 0: a unix socket
@@ -171,16 +172,18 @@ class Address:
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     def answers_at(self, host: str, port: int) -> bool:
-        """Whether a client that connects to *host* and *port* reaches it; a name is taken for one of ours."""
+        """Return whether a client that connects to *host* and *port* reaches it; names are taken as this
+        host's.
+        """
         if host.startswith("/") or self.host.startswith("/"):
             return os.path.realpath(host) == os.path.realpath(self.host)
         return port == self.port and (self.is_anywhere or host == self.host or not _is_ip(host))
 
 
 def listening_at(pids: Iterable[int]) -> Sequence[Address]:
-    """Where *pids* and the processes that they started listen; what most of them share comes first.
+    """Return the addresses at which *pids* and their children listen, the most shared one first.
 
-    Nothing is seen of the processes of another user, nor of another network namespace that we cannot enter.
+    Processes of other users, and network namespaces that tuner cannot enter, are not visible.
     """
     everyone = _with_descendants(pids)
     places: dict[int, Address] = {}
@@ -220,7 +223,7 @@ def _namespace(pid: int) -> str:
 
 
 def _listening_sockets(pid: int) -> dict[int, Address]:
-    """Each socket that listens in the network namespace of *pid*, by its inode."""
+    """Return each listening socket in the network namespace of *pid*, by its inode."""
     found: dict[int, Address] = {}
     for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         for fields in _rows(pid, table):
@@ -229,7 +232,7 @@ def _listening_sockets(pid: int) -> dict[int, Address]:
                 found[int(fields[9])] = _address(_ip(address, family), int(port, 16))
     for fields in _rows(pid, "unix"):
         is_listening = int(fields[3], 16) & _ACCEPTS and int(fields[4], 16) == _STREAM
-        if is_listening and len(fields) > 7 and not fields[7].startswith(b"@"):  # @: no path
+        if is_listening and len(fields) > 7 and not fields[7].startswith(b"@"):  # @: not a path
             found[int(fields[6])] = Address(_whole_path(pid, os.fsdecode(b" ".join(fields[7:]))))
     return found
 
@@ -243,19 +246,19 @@ def _rows(pid: int, table: str) -> Iterator[list[bytes]]:
 
 
 def _ip(written: bytes, family: socket.AddressFamily) -> str:
-    """An IP address as text; the kernel writes it as numbers of 32 bits in the order of this machine."""
+    """Return an IP address as text; the kernel writes it as 32-bit numbers in native byte order."""
     words = [int(written[at : at + 8], 16) for at in range(0, len(written), 8)]
     return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
 
 
 def _address(ip: str, port: int) -> Address:
-    if ip in _ANYWHERE:  # one of IPv6 takes IPv4, too, unless it was told not to
+    if ip in _ANYWHERE:  # an IPv6 socket accepts IPv4, too, unless set otherwise
         return Address("127.0.0.1" if ip == "0.0.0.0" or not _is_ipv6_only() else "::1", port, True)
     return Address(ip.removeprefix("::ffff:"), port)
 
 
 def _is_ipv6_only() -> bool:
-    """Whether sockets at ``::`` take no IPv4 on this host, unless they ask for it."""
+    """Return whether sockets at ``::`` accept no IPv4 by default on this host."""
     try:
         return Path("/proc/sys/net/ipv6/bindv6only").read_text(encoding="ascii").strip() == "1"
     except OSError:
@@ -263,7 +266,7 @@ def _is_ipv6_only() -> bool:
 
 
 def _whole_path(pid: int, path: str) -> str:
-    """The whole path of a unix socket that *pid* may have bound by a path from its folder."""
+    """Return the absolute path of a unix socket that *pid* may have bound relative to its folder."""
     try:
         return path if path.startswith("/") else os.path.join(os.readlink(f"/proc/{pid}/cwd"), path)
     except OSError:
