@@ -25,14 +25,14 @@ _OURS = b"# HELP tuner_"  #: how a file of ours begins
 
 
 def registry_of(figures: StudyFigures) -> CollectorRegistry:
-    """A registry of its own, with *figures* and nothing else."""
+    """Return a new registry that contains only *figures*."""
     registry = CollectorRegistry()
     registry.register(StudyCollector(figures))
     return registry
 
 
 def answering(figures: StudyFigures) -> Respond:
-    """What answers at /metrics, in OpenMetrics or Prometheus' text format, as is asked for."""
+    """Return the handler of /metrics, in OpenMetrics or Prometheus text format as requested."""
     registry = registry_of(figures)
 
     def respond(request: PageRequest) -> Response:
@@ -47,13 +47,13 @@ def answering(figures: StudyFigures) -> Respond:
 
 
 class MetricsFile:
-    """A Progress that keeps *path* up to date; told after *figures* is, it writes what that knows.
+    """A Progress that keeps *path* up to date; it writes *figures*, which must be updated first.
 
-    The file is replaced as a whole, under a name that node_exporter does not read until it is complete. It is
-    not forced to the disk: it is of no use after a power cut.
+    The file is replaced atomically, through a name that node_exporter ignores. It is not synced to disk,
+    because it is useless after a power failure.
 
     Raises:
-        ConfigError: it is not called ``*.prom``, is somebody else's, or cannot be written.
+        ConfigError: its name does not end in ``.prom``, it is not tuner's file, or it cannot be written.
     """
 
     def __init__(self, figures: StudyFigures, path: Path, warn: Callable[[str, str], None]) -> None:
@@ -75,7 +75,7 @@ class MetricsFile:
                 hint="Its folder must be there, and ours to write to.",
             ) from error
 
-    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+    def launch_started(  # noqa: D102  # documented in ports.Progress, as are the others
         self,
         layout: Layout,  # noqa: ARG002
         block: int,  # noqa: ARG002
@@ -85,7 +85,7 @@ class MetricsFile:
         self.write()
 
     def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:
-        """Written with the next figures."""
+        """Do nothing: written with the next figures."""
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002, D102
         self._write_now_and_then()
@@ -110,16 +110,16 @@ class MetricsFile:
         self.write()
 
     def warning(self, slug: str, text: str) -> None:
-        """Counted with the next figures."""
+        """Do nothing: counted with the next figures."""
 
     def turn_to(self, box: str) -> None:
-        """The next figures say so."""
+        """Do nothing: written with the next figures."""
 
     def box_left(self, box: str) -> None:
-        """Likewise."""
+        """Do nothing: written with the next figures."""
 
     def write(self) -> None:
-        """Write it now; that it cannot be written is told once, and tried again the next time."""
+        """Write the file now; a failure is reported once, and retried the next time."""
         try:
             self._replace()
         except OSError as error:
@@ -143,9 +143,9 @@ class MetricsFile:
 
 
 def _check_ours(path: Path) -> None:
-    """ConfigError when there is something that tuner did not write."""
+    """Raise ConfigError if *path* is a file that tuner did not write."""
     try:
-        if path.exists() and not path.is_file():  # to open a pipe would wait for its writer
+        if path.exists() and not path.is_file():  # opening a pipe would wait for its writer
             raise ConfigError(f"--metrics-file {path}: is there, and no file", hint="Take another name.")
         with path.open("rb") as file:
             begins = file.read(len(_OURS))

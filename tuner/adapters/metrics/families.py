@@ -19,13 +19,13 @@ Labelled = tuple[Mapping[str, str], float | None]  #: labels, and the value; Non
 
 
 class StudyCollector:
-    """What a registry of prometheus_client asks at each scrape."""
+    """Collector of a prometheus_client registry, called at each scrape."""
 
     def __init__(self, figures: StudyFigures) -> None:
         self._figures = figures
 
     def collect(self) -> Iterable[Metric]:
-        """Every family that has a value, of one moment."""
+        """Yield every family that has a value, all of one moment."""
         with self._figures.still() as seen:
             return [family for family in _Families(seen).all() if family.samples]
 
@@ -228,7 +228,7 @@ class _Families:
             "1 for the best layout so far.",
             [({"layout": str(answer.layout)}, 1.0)],
         )
-        if answer.kind == "none":  # nothing is claimed of it
+        if answer.kind == "none":  # no claim on it
             return
         yield self._gauge(
             "tuner_tied",
@@ -264,7 +264,7 @@ class _Families:
         return family
 
     def _known(self, samples: Iterable[Labelled]) -> tuple[list[str], list[tuple[list[str], float]]]:
-        """Names of labels; of each sample with a value the values of these, and it."""
+        """Return the label names, and for each sample with a value its label values and the value."""
         seen = [(labels, value) for labels, value in samples if value is not None and isfinite(value)]
         own = [name for name in (seen[0][0] if seen else ()) if name not in self._common]
         return [*self._common, *own], [
@@ -279,6 +279,6 @@ def _unit(name: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """*text* as a label: what has no picture, and half characters of strange file names, become one sign."""
+    """Return *text* as a label; each character that cannot be printed becomes one replacement sign."""
     shown = replace_unprintable(text, "\N{REPLACEMENT CHARACTER}")
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"

@@ -27,7 +27,7 @@ PERCENTILES = (50, 95, 99)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the study knows of its layouts by now."""
+    """Present results of the study on its layouts."""
 
     estimates: Mapping[Layout, Estimate]  #: items/s, or items per CPU second, by the study's objective
     answer: Answer
@@ -35,7 +35,7 @@ class Known:
 
 @dataclass(slots=True)
 class LayoutFigures:
-    """Of one layout, over all sessions of the study; totals only grow."""
+    """Figures of one layout, over all sessions of the study; totals only grow."""
 
     n_launches: int = 0  #: of this session
     n_valid: int = 0  #: windows that count
@@ -47,7 +47,7 @@ class LayoutFigures:
     cpu_s: dict[str, float] = field(default_factory=dict)  #: in these, by whose it is
     n_answered: int = 0  #: requests that the feeder sent
     n_requests_failed: int = 0
-    # Of the last window that counts; None: there is none, or it does not tell.
+    # From the last valid window; None: there is none, or it has no such value.
     throughput_per_s: float | None = None
     load1: float | None = None
     memory_bytes: float | None = None
@@ -56,7 +56,7 @@ class LayoutFigures:
 
 @dataclass(slots=True)
 class Now:
-    """What runs at the moment; None: it is not known, or nothing does."""
+    """Current activity; None: unknown, or nothing runs."""
 
     phase: Phase = "between"
     layout: Layout | None = None
@@ -69,14 +69,14 @@ class Now:
 
 
 class StudyFigures:
-    """A Progress that takes notes.
+    """A Progress that records figures.
 
     Args:
-        study: as it was asked for.
-        name: of the study's file.
+        study: the requested study.
+        name: name of the study's file.
         box: the host it runs on.
-        known: gives what the strategy makes of them; asked once per block, in the study's own thread.
-        wall_s: the time.
+        known: returns the strategy's results on *layouts*; called once per block, in the study's thread.
+        wall_s: the time in seconds.
     """
 
     def __init__(
@@ -104,31 +104,31 @@ class StudyFigures:
         self._lock = threading.Lock()
 
     def recall(self, windows: Sequence[WindowRecord]) -> None:
-        """Take note of the windows that the study's file holds already."""
+        """Record the windows that the study's file already contains."""
         with self._lock:
             for window in windows:
                 self._add(window)
                 self._of(window.layout).n_items += window.n_done
 
     def grew(self, study: StudyRecord) -> None:
-        """The grid of the study has grown, before its first block."""
+        """Record that the grid of the study has grown, before its first block."""
         with self._lock:
             self.study = study
 
     @contextmanager
     def still(self) -> Iterator[StudyFigures]:
-        """Nothing changes inside the ``with`` block: to read several figures of one moment."""
+        """Hold all figures constant within the ``with`` block, to read several of one moment."""
         with self._lock:
             yield self
 
-    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+    def launch_started(  # noqa: D102  # documented in ports.Progress, as are the others
         self,
         layout: Layout,
         block: int,
         position: int,  # noqa: ARG002
         remaining_s: float | None,
     ) -> None:
-        if block != self._asked_in_block:  # what is known changes when a block has ended
+        if block != self._asked_in_block:  # results change when a block has ended
             self._asked_in_block = block
             self._ask_what_is_known()
         with self._updating():
@@ -138,7 +138,7 @@ class StudyFigures:
             self._of(layout).n_launches += 1
 
     def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:
-        """The next sample, within a second, is of the layout that works."""
+        """Do nothing: the next sample, within a second, is of the working layout."""
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
         with self._updating():
@@ -161,11 +161,11 @@ class StudyFigures:
         record = record_of(window, launch_id=0, block=self.now.block, box=self._on)
         with self._updating():
             self._add(record)
-            # A box of a fleet tells of every fifth second or so, of a shorter window perhaps of none.
+            # A fleet host reports about every fifth second, and may report no sample of a short window.
             before = self._seen_totals.get((self._on, window.layout))
             new = record.n_done if before is None else window.samples[-1].n_done_total - before
             self._of(window.layout).n_items += max(0, new)
-            # what comes before the next window is not of one
+            # samples before the next window are not part of one
             self._seen_totals[self._on, window.layout] = None
             self.nows[self._on] = Now("between", window.layout, self.now.block)
             self.n_taken, self.n_planned, self.remaining_s = n_taken, n_planned, remaining_s
@@ -176,7 +176,7 @@ class StudyFigures:
 
     @property
     def now(self) -> Now:
-        """What runs on the box that was last told of."""
+        """Return the current activity on the host that was last selected."""
         return self.nows.setdefault(self._on, Now())
 
     def turn_to(self, box: str) -> None:  # noqa: D102
@@ -193,7 +193,7 @@ class StudyFigures:
             self._seen_totals = {place: n for place, n in self._seen_totals.items() if place[0] != box}
 
     def end(self, *, as_planned: bool) -> None:
-        """Nothing is measured any more; *as_planned*: the strategy may be asked a last time."""
+        """Record the end of the study; *as_planned*: the strategy may be called a last time."""
         if as_planned:
             self._ask_what_is_known()
         with self._updating():
@@ -227,7 +227,9 @@ class StudyFigures:
         return self.layouts.setdefault(layout, LayoutFigures())
 
     def _add(self, window: WindowRecord) -> None:
-        """A window that is over; its items are counted as they come. A scout's is of no layout's figures."""
+        """Add a finished window; its items were counted as they came. A scout's window is of no layout's
+        figures.
+        """
         if window.block == WARMING_BLOCK:
             return
         of = self._of(window.layout)
