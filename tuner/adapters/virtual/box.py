@@ -23,11 +23,11 @@ from tuner.core.domain.window import Reading, Sample, Usage
 from tuner.core.errors import MeasurementError
 from tuner.ports import Box, Launch, WhileStarting
 
-# What probe and sampler see of a layout that runs on a virtual box.
+# Probe and sampler of a layout that runs on a simulated host.
 
 
 class VirtualCounting:
-    """The probe of one launch; *running* gives the layout once there is one."""
+    """The probe of one launch; *running* returns the layout once there is one."""
 
     environment: Mapping[str, str] = {}
 
@@ -35,11 +35,11 @@ class VirtualCounting:
         self._clock, self._running = clock, running
 
     def pids(self) -> frozenset[int]:
-        """The virtual probe has no process."""
+        """Return no process: the probe is simulated."""
         return frozenset()
 
     def read(self) -> Reading:
-        """The counts up to now."""
+        """Return the counts so far."""
         running, now_s = self._running(), self._clock.monotonic_s()
         if running is None:
             return Reading(now_s, 0, 0)
@@ -63,15 +63,15 @@ class VirtualWatch:
         self._clock, self._running = clock, running
 
     def has_gil(self) -> bool | None:
-        """What the profile says is in the study's facts already."""
+        """Return None: the study's facts already contain the GIL state of the profile."""
         return None
 
     def n_interpreters(self) -> int:
-        """There is none to be seen."""
+        """Return 1: the simulation has no interpreters to inspect."""
         return 1
 
     def sample(self, reading: Reading) -> Sample:
-        """The simulated load and active count."""
+        """Return the simulated load and number of active tasks."""
         self._running.advance()
         load1, load5, load15 = self._running.load.values
         return Sample(
@@ -85,7 +85,7 @@ class VirtualWatch:
         )
 
     def usage(self, *, closing: bool = False) -> Usage:
-        """The simulated CPU and memory."""
+        """Return the simulated CPU time and memory."""
         running, clock = self._running, self._clock
         running.advance()
         layout, truth, busy_s = running.layout, running.truth, running.busy_s
@@ -138,7 +138,7 @@ _USUAL = Noise()
 
 
 class VirtualBox:
-    """Launcher, probe, feeder, sampler and hooks of one simulated box; ``box()`` hands them to a study."""
+    """Launcher, probe, feeder, sampler and hooks of one simulated host; ``box()`` passes them to a study."""
 
     def __init__(
         self,
@@ -154,9 +154,9 @@ class VirtualBox:
         varied: bool = False,
         began_wall_s: float | None = None,
     ) -> None:
-        """*troubles* happen as told, *risks* are probabilities per launch or window of everything else.
+        """Set up the host; *troubles* happen at set places, *risks* are probabilities per launch or window.
 
-        *varied*: what happens by chance does so at any time in the first minute, not after two seconds.
+        *varied*: random troubles begin at any time in the first minute, instead of after two seconds.
         """
         self.service, self.noise, self.cores, self.name = service, noise, cores, name
         self.clock = clock or VirtualClock()
@@ -171,11 +171,11 @@ class VirtualBox:
         self._host = HostNoise(noise.host_sd, noise.host_lasts_s, self._stream, began_wall_s)
 
     def box(self) -> Box:
-        """All of it, as a study takes it."""
+        """Return all ports, as a study takes them."""
         return Box(self.name, self.clock, self, self, self, self, self, while_starting=self._while_starting)
 
     def run(self, event: str, facts: Mapping[str, str]) -> None:
-        """Hear from the study what it is about to do."""
+        """Record the study's next step, as its hook reports it."""
         if event == "before_launch":
             block, position = int(facts["block"]), int(facts["position"])
             is_warming = block == WARMING_BLOCK and position == 0
@@ -195,7 +195,7 @@ class VirtualBox:
 
     @contextmanager
     def running(self, layout: Layout, environment: Mapping[str, str]) -> Iterator[RunningLayout]:  # noqa: ARG002
-        """Run *layout* in virtual time."""
+        """Run *layout* in simulated time."""
         service, clock = self.service, self.clock
         begins_s, n_looks = clock.monotonic_s(), 0
         while clock.monotonic_s() < begins_s + service.start_s:
@@ -218,54 +218,54 @@ class VirtualBox:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[VirtualCounting]:  # noqa: ARG002
-        """Count what the simulation finishes."""
+        """Count the items that the simulation finishes."""
         yield VirtualCounting(self.clock, lambda: self._running)
 
     def prepare(self) -> None:
-        """Nothing needs to be fed."""
+        """Do nothing: no feeder is needed."""
 
     @contextmanager
     def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002
-        """Nothing needs to be fed."""
+        """Do nothing: no feeder is needed."""
         yield
 
     def away(self) -> str:
-        """It is simulated."""
+        """Return no reason: the source is simulated."""
         return ""
 
     def rest(self) -> None:
-        """Nothing is sent."""
+        """Do nothing: nothing is sent."""
 
     def is_dry(self) -> bool:
-        """Whether a trouble says so."""
+        """Return whether a simulated trouble makes the source dry."""
         return self._running is not None and self._running.is_within("dry")
 
     def problem(self) -> str:
-        """Nothing is fed."""
+        """Return no problem: nothing is fed."""
         return ""
 
     def pids(self) -> frozenset[int]:
-        """The virtual feeder has no process."""
+        """Return no process: the feeder is simulated."""
         return frozenset()
 
     def requests(self) -> None:
-        """The simulation knows of none."""
+        """Return None: there are no requests."""
 
     @property
     def pace(self) -> None:
-        """It goes on as it begins."""
+        """None: the pace does not change."""
 
     @property
     def can_pause(self) -> bool:
-        """Then no item makes progress."""
+        """True: during a pause no item makes progress."""
         return True
 
     def pause(self) -> None:
-        """Supply nothing to the layout that runs."""
+        """Stop the supply of the running layout."""
         self._fed_layout().stop_by("not fed")
 
     def resume(self) -> None:
-        """Supply it again."""
+        """Start the supply again."""
         self._fed_layout().go_on_from("not fed")
 
     def _fed_layout(self) -> RunningLayout:
@@ -273,25 +273,25 @@ class VirtualBox:
             raise ValueError("nothing is fed")
         return self._running
 
-    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
-        """Whoever works finds the items."""
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # the port's signature
+        """Do nothing: the workers fetch the items themselves."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
-        """Nobody asks for it."""
+        """Raise NotImplementedError: the feeder has no rate."""
         raise NotImplementedError
 
     def idle_fixed_work_cpu_s(self) -> float | None:
-        """A simulated host has no speed to measure."""
+        """Return None: a simulated host has no speed to measure."""
         return None
 
     @contextmanager
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[VirtualWatch]:  # noqa: ARG002
-        """See the simulated load and CPU."""
+        """Yield the sampler of the simulated load and CPU."""
         assert self._running is not None
         yield VirtualWatch(self.clock, self._running)
 
     def _begin_stretch(self, running: RunningLayout) -> None:
-        """A window begins or ends: draw what it is like."""
+        """Draw the random properties of the window that begins, or of the time after one."""
         layout, noise = running.layout, self.noise
         launch, window = (key(self._stream, layout) for key in (self._try.launch_key, self._try.window_key))
         log_factor = self._drift_of_launch() + noise.launch_sd * Random(f"{launch}/launch").gauss(0, 1)
@@ -301,7 +301,9 @@ class VirtualBox:
         running.begin_stretch(exp(log_factor), Random(f"{window}/samples"), troubles)
 
     def _drift_of_launch(self) -> float:
-        """Over launches, not over time: a study that lost time to a cut meets the same drift."""
+        """Return the drift of this launch; it depends on the launch, not on time, so interruptions do not
+        change it.
+        """
         place = self._try.position if self._try.heat is None else self._try.heat
         ordinal = max(0, self._try.block * self.service.n_layouts + place)
         keeps = self.noise.drift_ar1

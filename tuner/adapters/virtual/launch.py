@@ -14,7 +14,7 @@ from tuner.core.domain.window import LoadAverage, VoidReason
 from tuner.core.messages import invalid
 from tuner.core.model.profile import Failure
 
-# What goes wrong on a virtual box: as told, or by chance that follows from the seed alone.
+# Troubles of a simulated host: at set places, or at random, which depends only on the seed.
 
 Kind = Failure
 _OF_A_LAUNCH: tuple[Kind, ...] = ("dies-at-start", "dies-warming", "late-threads")
@@ -25,7 +25,7 @@ _IN_A_WINDOW: tuple[Kind, ...] = ("dies", "wrong-threads", "foreign-cpu", "dry",
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that goes wrong in every launch or window that it matches; None matches all."""
+    """A trouble that occurs in every launch or window that it matches; None matches all."""
 
     kind: Kind
     layout: Layout | None = None
@@ -40,7 +40,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """Which launch and window the study says it makes."""
+    """Launch and window that the study makes."""
 
     block: int = 0
     position: int = 0
@@ -51,18 +51,18 @@ class Try:
     again: int = 0  #: launches before it that were told the same; only those that warm the cache are
 
     def launch_key(self, stream: str, layout: Layout) -> str:
-        """Names the random streams of this launch; *stream* those of its box."""
+        """Return the name of the random streams of this launch; *stream* is that of its host."""
         again = f"/{self.again} before" if self.again else ""
         return f"{stream}/{self.block}/{self.position}/{layout}/{self.attempt}{again}"
 
     def window_key(self, stream: str, layout: Layout) -> str:
-        """The same of this window, or of the warm-up."""
+        """Return the same name for this window, or for the warm-up."""
         return f"{self.launch_key(stream, layout)}/{self.window}/{self.window_attempt}"
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """*troubles* happen as told, *risks* are probabilities per launch or window of everything else."""
+    """Choice of troubles: *troubles* occur at set places, *risks* are probabilities per launch or window."""
 
     stream: str  #: names the random streams of the box
     troubles: Sequence[Trouble]
@@ -70,12 +70,12 @@ class Fate:
     varied: bool = False  #: what happens by chance does so at any time in the first minute, and lasts
 
     def of_stretch(self, now: Try, layout: Layout) -> list[Trouble]:
-        """What goes wrong in this window, or in this warm-up."""
+        """Return the troubles of this window or warm-up."""
         kinds = _WARMING_UP if now.window is None else _IN_A_WINDOW
         return [trouble for kind in kinds if (trouble := self.of(kind, now, layout)) is not None]
 
     def of(self, kind: Kind, now: Try, layout: Layout) -> Trouble | None:
-        """Whether such a thing goes wrong now, and how."""
+        """Return the trouble of *kind* that occurs now; None: there is none."""
         for trouble in self.troubles:
             if trouble.kind == kind and all(
                 wanted is None or wanted == seen
@@ -108,7 +108,7 @@ _WIDE = 0.3  #: a normal deviate this wide would often be below nothing
 class RunningLayout:
     """The Launch port, and the state of the simulation.
 
-    It goes through stretches, a warm-up or a window each, with luck and troubles of its own.
+    It passes through stretches, each a warm-up or a window, with random noise and troubles of its own.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class RunningLayout:
         self._troubles: dict[Kind, Trouble] = {}
         self._problems: dict[str, VoidReason] = {}
         self._n_done_before = (
-            0  # the stretch; whole items, so that a window's count does not hang on what came before
+            0  # of this stretch; whole items, so that a window's count does not depend on earlier ones
         )
         self._n_done = 0.0
         self.load = LoadAverage(self._began_s, was_idle=True)
@@ -143,12 +143,12 @@ class RunningLayout:
 
     @property
     def n_done(self) -> int:
-        """Items finished since the launch."""
+        """Number of items finished since the launch."""
         return self._n_done_before + int(self._n_done)
 
     @property
     def pss_bytes(self) -> int:
-        """Memory now."""
+        """Present memory in bytes."""
         return int(
             self.truth.pss_bytes
             + self.truth.leak_bytes_per_s * self.truth.aged_s(self._until_s - self._began_s)
@@ -160,30 +160,30 @@ class RunningLayout:
         return self.layout
 
     def worker_pids(self) -> frozenset[int]:
-        """Made up, as many as there are."""
+        """Return invented pids, one per process."""
         if self._has_ended:
             return frozenset()
         alive = self.layout.processes - ("worker-died" in self._problems)
         return frozenset(range(_PID, _PID + alive))
 
     def overhead_pids(self) -> frozenset[int]:
-        """No supervisord runs."""
+        """Return no process: no supervisord runs."""
         return frozenset()
 
     def gil_module(self) -> str | None:
-        """Nothing is imported."""
+        """Return None: nothing is imported."""
         return None
 
     def clue(self) -> str:
-        """No process shows anything."""
+        """Return no clue: there are no processes to inspect."""
         return ""
 
     def freeze(self) -> None:
-        """No item makes progress until `thaw`."""
+        """Stop the progress of all items until `thaw`."""
         self.stop_by("frozen")
 
     def thaw(self) -> None:
-        """Items make progress again."""
+        """Let items make progress again."""
         self.go_on_from("frozen")
 
     def stop_by(self, why: str) -> None:
@@ -192,12 +192,12 @@ class RunningLayout:
         self._stopped.add(why)
 
     def go_on_from(self, why: str) -> None:
-        """Be as busy as before, unless there is another reason."""
+        """Be as busy as before, unless there is another reason to be idle."""
         self.advance()
         self._stopped.discard(why)
 
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
-        """What the troubles have done by now."""
+        """Return the reasons that make the window invalid, by the troubles so far."""
         self.advance()
         late = self._troubles.get("late-threads")
         if threads and late is not None and self._until_s - self._began_s < late.after_s:
@@ -206,11 +206,11 @@ class RunningLayout:
         return [reason for reason in found if threads or reason.slug != "wrong-layout"]
 
     def end(self) -> None:
-        """Stop what runs."""
+        """Stop the layout."""
         self._has_ended = True
 
     def begin_stretch(self, factor: float, random: Random, troubles: Sequence[Trouble]) -> None:
-        """From now on throughput is *factor* times the service's, with the noise that *random* draws."""
+        """Begin a stretch in which throughput is *factor* times the service's, with noise from *random*."""
         self.advance()
         self._factor, self._random = factor, random
         self._stretch_s = self._until_s
@@ -218,7 +218,7 @@ class RunningLayout:
         self._troubles = {trouble.kind: trouble for trouble in troubles}
 
     def is_within(self, kind: Kind) -> bool:
-        """Whether a trouble of some duration is on now."""
+        """Return whether a trouble of *kind* with a duration is active."""
         trouble = self._troubles.get(kind)
         if trouble is None:
             return False
@@ -226,7 +226,7 @@ class RunningLayout:
         return 0 <= since_s < trouble.lasts_s
 
     def advance(self) -> None:
-        """Bring the simulation up to now."""
+        """Advance the simulation to the present."""
         now_s = self._clock.monotonic_s()
         elapsed_s = now_s - self._until_s
         if elapsed_s <= 0:
@@ -254,7 +254,7 @@ class RunningLayout:
         self.load.advance(now_s, self.n_active)
 
     def _idle(self, now_s: float, elapsed_s: float) -> None:
-        """Let time pass without items; the warm-up waits, too."""
+        """Let time pass without items; the warm-up stands still, too."""
         self._began_s += elapsed_s
         self.n_active = 0
         self.tuner_cpu_s += elapsed_s * _TUNER_CORES
@@ -264,7 +264,7 @@ class RunningLayout:
         self.load.advance(now_s, self.n_active)
 
     def _noise(self, elapsed_s: float) -> float:
-        """What chance makes of *elapsed_s*: 1 on average."""
+        """Return the random factor of *elapsed_s* seconds, 1 on average."""
         sd = self._sample_sd / sqrt(elapsed_s)
         if sd <= _WIDE:
             return max(0.0, 1.0 + sd * self._random.gauss(0, 1))
@@ -296,14 +296,14 @@ class RunningLayout:
         self._problems.setdefault("threads", reason)
 
 
-# The noise of a simulated host from second to second, the same for all layouts.
+# Noise of a simulated host from second to second, the same for all layouts.
 
 
 @dataclass(slots=True)
 class HostNoise:
-    """A speed that wanders: its logarithm is an AR(1) process in steps of a second.
+    """Random speed of the host: its logarithm is an AR(1) process in steps of a second.
 
-    The same stream gives the same speed at the same time, whatever runs, so all layouts that are resident at
+    The same stream gives the same speed at the same time, whatever runs, so all layouts that are started at
     once share it.
     """
 
@@ -315,7 +315,7 @@ class HostNoise:
     _random: Random | None = None
 
     def mean_speed(self, from_wall_s: float, to_wall_s: float) -> float:
-        """The mean speed in a stretch of time, as a multiple of the usual one."""
+        """Return the mean speed in a period, as a multiple of the usual speed."""
         if not self.sd or to_wall_s <= from_wall_s:
             return 1.0
         begin, end = from_wall_s - self.began_wall_s, to_wall_s - self.began_wall_s

@@ -18,7 +18,7 @@ from tuner.ports import Box, Stop
 
 
 class MemoryStore:
-    """A Store that is gone with its process."""
+    """A Store that exists only in memory."""
 
     def __init__(self, study: StudyRecord) -> None:
         self._study = study
@@ -27,7 +27,7 @@ class MemoryStore:
         self._warmups: dict[int, list[Sample]] = {}
         self._boxes: list[BoxRecord] = []
 
-    def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
+    def study(self) -> StudyRecord:  # noqa: D102  # documented in ports.Store, as are the others
         return self._study
 
     def add_to_study(self, layouts: Sequence[Layout], facts: Provenance) -> None:  # noqa: D102
@@ -93,7 +93,7 @@ class MemoryStore:
 
 
 class MemoryProgress:
-    """A Progress that remembers what it was told."""
+    """A Progress that records its calls."""
 
     def __init__(self) -> None:
         self.launches: list[
@@ -148,7 +148,7 @@ class MemoryProgress:
 
 
 class PlannedStop:
-    """A Stop that comes when a condition holds, and stays."""
+    """A Stop that is requested once a condition holds."""
 
     def __init__(self, when: Callable[[], bool] = lambda: False) -> None:
         self._when = when
@@ -159,7 +159,7 @@ class PlannedStop:
         return self._requested
 
 
-# Several simulated boxes behind the port of a fleet, without Dask: what tests of the coordinator run on.
+# Fleet port over several simulated hosts, without Dask, for tests of the coordinator.
 
 
 #: makes a launch on a box and tells what comes of it
@@ -168,7 +168,7 @@ Make = Callable[[Order, StudyRecord, Box, Callable[[News], None], Stop], None]
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A box is killed, and its coordinator notices."""
+    """A host is killed, and the coordinator detects it."""
 
     box: str
     from_s: float  #: since the study began
@@ -177,7 +177,7 @@ class Absence:
 
 
 class VirtualFleet:
-    """Boxes that *box_of* makes, each with its own clock."""
+    """Hosts that *box_of* makes, each with its own clock."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class VirtualFleet:
         began_wall_s: float | None = None,
         absences: Sequence[Absence] = (),
     ) -> None:
-        """*began_wall_s*: when this session begins; None: when the study was created."""
+        """Set up the fleet; *began_wall_s*: start of this session; None: when the study was created."""
         wall_s = study.created_wall_s if began_wall_s is None else began_wall_s
         self.clock = VirtualClock(wall_s, 0.0)
         self._study, self._make, self._absences = study, make, absences
@@ -235,11 +235,11 @@ class VirtualFleet:
         self._given_up.add(order)
 
     def requested(self) -> bool:
-        """Whether boxes are to end; those whose launches were made before that do not hear of it in time."""
+        """Return whether hosts are to end; launches made before the request are not affected."""
         return self._is_ending
 
     def _is_absent(self, box: str, sent_s: float, at_s: float) -> bool:
-        """Whether *box* was killed between an order and what it would tell now."""
+        """Return whether *box* was killed between an order and its present news."""
         return any(one.box == box and sent_s <= one.from_s < at_s for one in self._absences)
 
     def _send(self, at_s: float, news: News) -> None:
@@ -248,6 +248,6 @@ class VirtualFleet:
 
 
 def named_boxes(n: int, cores: float, provenance: Provenance) -> list[BoxFacts]:
-    """Facts of *n* boxes alike."""
+    """Return the facts of *n* identical hosts."""
     one = BoxFacts("", cores, provenance)
     return [replace(one, name=f"box-{number}") for number in range(1, n + 1)]

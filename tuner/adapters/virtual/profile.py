@@ -21,7 +21,7 @@ from tuner.ports import Box, Store
 
 
 class ProfileService:
-    """A Service that asks the model, once for every layout that is launched."""
+    """A Service that queries the model, once for every launched layout."""
 
     def __init__(self, profile: Profile, n_layouts: int) -> None:
         self.n_layouts = n_layouts
@@ -30,7 +30,7 @@ class ProfileService:
         self._known: dict[tuple[Layout, int], Truth] = {}
 
     def truth(self, layout: Layout, cores: int) -> Truth:
-        """What the model predicts; CPU and waits as a kernel would count them."""
+        """Return the model's prediction; CPU and waits as a kernel would count them."""
         key = layout, cores
         if key not in self._known:
             self._known[key] = self._predicted(layout, cores)
@@ -57,7 +57,7 @@ class ProfileService:
         return Truth(
             items_per_s=items_per_s,
             n_active=load,
-            # with the standard deviation of as many threads that are each active by chance, where that fits
+            # the standard deviation of as many independently active threads, where that fits
             n_active_swing=max(
                 0.0, min(sqrt(3 * load * max(0.0, 1 - load / n_threads)), load, n_threads - load)
             ),
@@ -70,7 +70,7 @@ class ProfileService:
             n_children_delayed=n_delayed * children_ratio,
             n_in_items=n_threads - n_runnable * (1 - children_ratio),
             pss_bytes=profile.memory.of(layout, n_children),
-            # items that end one after the other, each after a time that scatters so
+            # items that end one after another, with random times
             second_sd=profile.demands.cv_ratio / sqrt(items_per_s) if noise_sd is None else noise_sd,
             trend_per_h=log1p(-aging.loss_per_h),
             leak_bytes_per_s=aging.growth_bytes_per_h / 3600,
@@ -88,16 +88,16 @@ def profile_box(
     clock: VirtualClock,
     began_wall_s: float | None = None,
 ) -> VirtualBox:
-    """A box of so many *cores* on which the service of *profile* runs.
+    """Return a simulated host with *cores* cores on which the service of *profile* runs.
 
     Args:
-        profile: the service, its noise and what goes wrong.
-        cores: of the box.
+        profile: the service, its noise and its troubles.
+        cores: of the host.
         n_layouts: of the study.
-        seed: names the random streams: the same give the same windows.
-        name: of the box, in the study's file.
-        clock: whose time passes.
-        began_wall_s: when the study began, where the noise of the host begins; None: now.
+        seed: names the random streams: the same seed gives the same windows.
+        name: of the host, in the study's file.
+        clock: the simulated clock.
+        began_wall_s: start of the study, at which the noise of the host begins; None: now.
     """
     noise = profile.noise
     return VirtualBox(
@@ -120,14 +120,14 @@ def profile_box(
     )
 
 
-# The box of a simulated study.
+# The host of a simulated study.
 
 
 def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, Callable[[], float]]:
-    """The box that the simulated study *record*, kept in *store*, is made on, and the time of the simulation.
+    """Return the host of the simulated study *record*, kept in *store*, and the clock of the simulation.
 
-    The same study meets the same windows whenever it goes on: what they give follows from its seed, from
-    which command made it, and from the profile that its *file* keeps.
+    A study that is resumed gets the same windows as an uninterrupted one: they depend on its seed, on the
+    command that made it, and on the profile in its *file*.
     """
     from tuner.config.profile import profile_kept
 
@@ -143,9 +143,9 @@ def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, C
 
 
 def virtual_box_of(record: StudyRecord, name: str, wall_s: float) -> Box:
-    """One of several boxes that the simulated study *record* is made on, *name*, at that time.
+    """Return the host *name* of the simulated study *record*, at the time *wall_s*.
 
-    It gives the same windows for the same places, whenever and wherever they are asked for.
+    It gives the same windows for the same places, at any time and in any process.
     """
     from tuner.config.profile import profile_kept
 
@@ -158,7 +158,7 @@ def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClo
     virtual = profile_box(
         profile,
         cores=int(record.box_cores),
-        n_layouts=len(initial_layouts(record)),  # streams are as they were before the grid grew
+        n_layouts=len(initial_layouts(record)),  # streams are as before the grid grew
         seed="/".join(stream),
         name=name,
         clock=clock,

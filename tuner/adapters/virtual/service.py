@@ -15,7 +15,9 @@ from tuner.core.domain.stored_config import StoredConfig
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What a layout gives on a virtual box once it has settled, noise apart. Tasks are means over time."""
+    """True values of a layout on a simulated host in steady state, without noise. Tasks are means over
+    time.
+    """
 
     items_per_s: float
     n_active: float  #: running, waiting for a core, or uninterruptible
@@ -36,36 +38,38 @@ class Truth:
     ages_s: float | None = None  #: time constant with which trend and growth end; None: never
 
     def aged_s(self, since_s: float) -> float:
-        """How long trend and growth have lasted *since_s* after the start; at most their time constant."""
+        """Return how many seconds of trend and growth have passed *since_s* after the start, at most the
+        time constant.
+        """
         return since_s if self.ages_s is None else -self.ages_s * expm1(-since_s / self.ages_s)
 
 
 class Service(Protocol):
-    """What runs on a virtual box."""
+    """A service that runs on a simulated host."""
 
     @property
     def n_layouts(self) -> int:
-        """Of its study: drift goes on from block to block."""
+        """Number of layouts of the study: drift continues from block to block."""
 
     @property
     def start_s(self) -> float:
-        """Until RUNNING."""
+        """Seconds from the launch until RUNNING."""
 
     @property
     def settle_s(self) -> float:
-        """Throughput rises for so long after RUNNING."""
+        """Seconds after RUNNING in which throughput rises."""
 
     @property
     def stop_s(self) -> float:
-        """Until a layout is gone."""
+        """Seconds until a layout has stopped."""
 
     def truth(self, layout: Layout, cores: int) -> Truth:
-        """What *layout* gives on a box of so many *cores*."""
+        """Return the true values of *layout* on a host with *cores* cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualService:
-    """A service of which the throughputs are told."""
+    """A service with given throughputs."""
 
     items_per_s: Mapping[Layout, float]  #: throughput, settled
     n_active: Mapping[Layout, float] = field(default_factory=dict)  #: default: as many threads as find a core
@@ -81,7 +85,7 @@ class VirtualService:
     leak_bytes_per_s: Mapping[Layout, float] = field(default_factory=dict)
 
     @property
-    def n_layouts(self) -> int:  # noqa: D102  (Service says it; so for the other)
+    def n_layouts(self) -> int:  # noqa: D102  # documented in Service, as is the other
         return len(self.items_per_s)
 
     def truth(self, layout: Layout, cores: int) -> Truth:  # noqa: D102
@@ -111,7 +115,7 @@ class Noise:
 
 
 def virtual_study(service: VirtualService, **asked: Any) -> StudyRecord:
-    """A study of all layouts of *service*; *asked* are the fields of StudyRecord that shall differ."""
+    """Return a study of all layouts of *service*; *asked* are fields of StudyRecord to override."""
     usual: dict[str, Any] = {
         "service": "virtual",
         "strategy": "all",

@@ -25,10 +25,11 @@ _TASKS = [field.name for field in fields(TaskSeconds)]
 
 
 def find_simulator() -> str:
-    """The program that came along: beside this interpreter, beside the command, or on the PATH.
+    """Return the path of the installed program: next to this interpreter, next to the command, or on the
+    PATH.
 
     Raises:
-        ConfigError: there is none, or it cannot be executed.
+        ConfigError: it is missing, or cannot be executed.
     """
     beside = [str(Path(sys.executable).parent), str(Path(sys.argv[0]).absolute().parent)]
     for path in (os.pathsep.join(beside), None):
@@ -42,13 +43,13 @@ def find_simulator() -> str:
 
 
 def simulate_all(scenarios: Iterable[Scenario], *, program: str | None = None) -> list[Simulated]:
-    """Simulate *scenarios*, in one process; the same to the last bit as `simulation.simulate` gives.
+    """Simulate *scenarios* in one process; results equal those of `simulation.simulate` to the last bit.
 
     Raises:
-        ConfigError: there is no *program*, or it gives a scenario up: times are too long for its clock, or a
-            million items wait. A `Scenario` refuses arrivals beyond what cores, GILs or threads can do, each
-            by itself; together they do a little less, and what lies between is simulated as it comes, with a
-            queue that is the longer the longer the run.
+        ConfigError: *program* is missing, or it rejects a scenario: times are too long for its clock, or a
+            million items wait. A `Scenario` refuses arrivals beyond the capacity of its cores, of its GILs or
+            of its threads. Their joint capacity is slightly less; arrivals between the two are simulated with
+            a queue that grows with the length of the run.
     """
     batch = list(scenarios)
     if not batch:
@@ -58,7 +59,7 @@ def simulate_all(scenarios: Iterable[Scenario], *, program: str | None = None) -
 
 
 def count_all(scenarios: Sequence[Scenario], *, program: str | None = None) -> list[Counts]:
-    """What each of *scenarios* counted; see `simulate_all`."""
+    """Return the counts of each of *scenarios*; see `simulate_all`."""
     command = find_simulator() if program is None else program
     lines = "".join(f"{scenario_line(one)}\n" for one in scenarios)
     try:
@@ -76,7 +77,7 @@ def count_all(scenarios: Sequence[Scenario], *, program: str | None = None) -> l
 
 
 def scenario_line(scenario: Scenario) -> str:
-    """*scenario* as the program reads it; ``tuner-simulate --help`` explains it."""
+    """Return *scenario* as input for the program; ``tuner-simulate --help`` describes it."""
     machine = scenario.machine
     data = {
         "processes": scenario.layout.processes,
@@ -97,7 +98,7 @@ def scenario_line(scenario: Scenario) -> str:
 
 
 def parse_counts(line: str) -> Counts:
-    """The counts of one answer of the program."""
+    """Return the counts in one output line of the program."""
     data = dict(field.split("=", 1) for field in line.split(" "))
     histogram = (pair.split(":") for pair in data["histogram"].split(","))
     return Counts(
