@@ -22,7 +22,7 @@ _WITH_VALUE = ("--watch", "--custom-log-dict")
 
 
 def _settings_at(command: Command) -> int | None:
-    """Where the command names the WorkerSettings; None: nowhere."""
+    """Return the position of the WorkerSettings in the command; None: they are not named."""
     names = [PurePath(word).name for word in command.words]
     if "arq" not in names:
         return None
@@ -45,7 +45,7 @@ def _words(command: Command) -> tuple[str, ...] | None:
 
 
 def _production_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The command as it was, without tuner's settings in place of its own."""
+    """Return the original command, without tuner's settings in place of the user's."""
     data = dict(word.partition("=")[::2] for word in words[1:3])
     own = data.get("TUNER_ARQ_SETTINGS")
     return words if own is None else tuple(own if word == _OURS else word for word in words[3:])
@@ -62,7 +62,7 @@ SERVICE = Service(
             name="jobs",
             summary="a program per process, each with so many jobs at once (max_jobs)",
             words=_words,
-            layout=Told(),  # max_jobs is TUNER_THREADS, which each program finds anyway
+            layout=Told(),  # max_jobs is TUNER_THREADS, which each program reads anyway
             threads="jobs at once",
             programs="each",
             ready={"kind": "log", "pattern": "Starting worker for "},

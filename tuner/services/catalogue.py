@@ -39,7 +39,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
 
 
 class Services(MutableMapping[str, "Service"]):
-    """Services by their names; a record of tuner's own is imported when it is looked up."""
+    """Services by name; a record of tuner is imported when it is looked up."""
 
     def __init__(self) -> None:
         self._records: dict[str, Service | None] = dict.fromkeys(OWN)
@@ -67,7 +67,7 @@ class Services(MutableMapping[str, "Service"]):
         return name in self._records
 
     def started_by(self, program: str) -> Service | None:
-        """The first service that is known by that *program*."""
+        """Return the first service with that *program*."""
         for name, record in self._records.items():
             if program in (OWN[name] if record is None else record.commands):
                 return self[name]
@@ -76,10 +76,10 @@ class Services(MutableMapping[str, "Service"]):
 
 @cache
 def known_services() -> Services:
-    """Every known service by its name; a third party's goes before tuner's own of that name.
+    """Return all known services by name; a third party's replaces tuner's of the same name.
 
     Raises:
-        ConfigError: an entry point cannot be loaded, or is no `Service`.
+        ConfigError: an entry point cannot be loaded, or is not a `Service`.
     """
     services = Services()
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
@@ -102,5 +102,7 @@ def known_services() -> Services:
 
 
 def recognise(words: Sequence[str]) -> Service | None:
-    """The service that a command starts, by its program's name, or by its module (``python -m celery``)."""
+    """Return the service that a command starts, found by its program, or by its module (``python -m
+    celery``).
+    """
     return known_services().started_by(parse_command(words).program)

@@ -44,7 +44,7 @@ _OURS = ("-P", "--pool", "-c", "--concurrency", "-n", "--hostname")
 
 
 def _layout(pool: str, concurrency: str) -> Told:
-    """By flags where the command says something of it itself: production's has to be another one then."""
+    """Return the layout's settings; flags are used if the command states the concurrency itself."""
     return Told(
         {_POOL: pool, _CONCURRENCY: concurrency}, (f"--pool={pool}", f"--concurrency={concurrency}"), _OURS
     )
@@ -52,7 +52,7 @@ def _layout(pool: str, concurrency: str) -> Told:
 
 def _words(command: Command) -> tuple[str, ...] | None:
     if "worker" not in command.words or "multi" in command.words:
-        return None  # celery multi starts daemons; the others are no workers
+        return None  # celery multi starts daemons; the others are not workers
     return command.without(*_OURS)
 
 
@@ -71,7 +71,7 @@ def _broker(command: Command) -> str | None:
 
 
 def _queue(command: Command) -> str | None:
-    """The one that it takes tasks from; empty: there are several."""
+    """Return the queue that it reads; empty: it reads several."""
     named = command.said("-Q", "--queues")
     return None if not named else "" if "," in named else named
 
@@ -82,19 +82,25 @@ def _reads(command: Command) -> tuple[str, ...] | None:
 
 
 def _at_queue(command: Command, queue: str) -> QueueWords:
-    """The names of nodes differ, too: of two nodes with one name neither answers for itself."""
+    """Return the words for *queue*; node names differ, too: nodes with equal names cannot be queried
+    separately.
+    """
     names = {"CELERY_WORKER_HOSTNAME": f"tuner{{process}}.{queue}@%h"}
     return QueueWords(command.without("-Q", "--queues"), {_QUEUES: queue, **names})
 
 
 def _logs(command: Command) -> bool:
-    """Whether ``NODE ready.`` is told to where tuner sees it; Celery's own level is WARNING."""
+    """Return whether ``NODE ready.`` is logged where tuner reads it; Celery's default level is WARNING."""
     level = command.said("-l", "--loglevel") or ""
     return level.upper() in ("INFO", "DEBUG") and not command.has("-f", "--logfile")
 
 
 def _with_url(settings: Mapping[str, str], key: str) -> dict[str, str]:
-    """The settings with ``url``, the broker as the queue feeder names it; Unclear, to the blame of *key*."""
+    """Return the settings with ``url``, the broker as the queue feeder names it.
+
+    Raises:
+        Unclear: the broker or the queue is missing or not supported; the error names *key*.
+    """
     if "broker" not in settings:
         raise Unclear(key, "tuner needs the broker for that; set broker to its URL")
     if "queue" not in settings:
@@ -116,7 +122,7 @@ def _with_url(settings: Mapping[str, str], key: str) -> dict[str, str]:
 
 
 def _through(command: Command, settings: Mapping[str, str]) -> Section:
-    """What goes through the queue; without a sample only Redis tells, by what is left."""
+    """Return the queue probe; without a sample only Redis can be counted, by the messages left."""
     found = _with_url(settings, "probe")
     if "sample" not in settings and found["url"].startswith("amqp"):
         raise Unclear(
@@ -130,7 +136,7 @@ def _feeder(_command: Command, settings: Mapping[str, str]) -> Section | None:
 
 
 def _probe_section(via: str, command: Command) -> Section:
-    """The nodes are found as the app has it, unless the user says where."""
+    """Return the Celery probe; it finds the nodes through the app, unless the user names the broker."""
     given = command.given.get("broker")
     return {"kind": "celery", "via": via, **({} if given is None else {"broker": given})}
 
@@ -160,8 +166,8 @@ SERVICE = Service(
         Form(
             name="prefork",
             summary="one node, a pool of processes",
-            # "processes" is prefork, too; of "prefork" Celery thinks that nobody asked, and takes what the
-            # app has for worker_pool
+            # "processes" is prefork, too; Celery takes "prefork" for its default, and then uses the
+            # worker_pool of the app
             layout=_layout("processes", "{processes}"),
             words=_words,
             programs="one",
@@ -193,7 +199,7 @@ SERVICE = Service(
         Form(
             name="gevent",
             summary="nodes with greenlets each",
-            # by its variable alone gevent would come without its patches: only -P is looked at in time
+            # with the variable alone, gevent would lack its patches: Celery reads only -P early enough
             layout=Told(flags=("--pool=gevent", "--concurrency={threads}"), set_by=_OURS),
             words=_words,
             threads="greenlets",
@@ -284,7 +290,7 @@ SERVICE = Service(
 )
 
 
-# ``celery multi start``: daemons beside each other, as the node in the foreground that each is.
+# ``celery multi start``: each of its daemons as a node in the foreground.
 
 
 #: of daemons: a node in the foreground needs none, and tuner reads what it prints
@@ -293,7 +299,7 @@ _OF_DAEMONS = ("--pidfile", "--logfile", "--logdir", "--rundir", "-f")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What each of the daemons is."""
+    """Settings of one of the daemons."""
 
     words: tuple[str, ...]
     n_nodes: int
@@ -301,9 +307,9 @@ class Node:
 
 
 def node_of_multi(words: Sequence[str]) -> Node | None:
-    """The command of one node; None: *words* are none of ``celery multi start``.
+    """Return the command of one node; None: *words* are not ``celery multi start``.
 
-    Options for single nodes (``-c:w1 3``) are left out. As in Celery a long option has its value after ``=``.
+    Options for single nodes (``-c:w1 3``) are dropped. As in Celery, a long option has its value after ``=``.
     """
     taken = parse_command(words)
     if taken.program != "celery" or "multi" not in taken.words:

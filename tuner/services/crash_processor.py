@@ -38,7 +38,7 @@ _ROUNDS = 4  #: items in the spool for each one that the workers can hold at a t
 
 @dataclass(frozen=True, slots=True)
 class CrashInput:
-    """What the spool is filled with."""
+    """Contents of the spool."""
 
     items: int
     seed: int = 1
@@ -48,7 +48,7 @@ class CrashInput:
 
 
 def program() -> str:
-    """The processor's command in tuner's own environment, else on the PATH.
+    """Return the processor's command from tuner's environment, else from the PATH.
 
     Raises:
         ConfigError: it is in neither.
@@ -64,7 +64,7 @@ def program() -> str:
 
 
 def find_stackwalker(options: Mapping[str, str]) -> Path | None:
-    """The stackwalker that the processor would start; None when it is not there or may not be run."""
+    """Return the stackwalker that the processor would start; None if it is missing or not executable."""
     named = options.get(_PATHNAME_OPTION)
     beside = Path(program()).with_name(STACKWALKER)
     found = named or (str(beside) if beside.is_file() else shutil.which(STACKWALKER))
@@ -72,7 +72,7 @@ def find_stackwalker(options: Mapping[str, str]) -> Path | None:
 
 
 def fill_command(spool: Path, content: CrashInput) -> tuple[str, ...]:
-    """The command that fills *spool*."""
+    """Return the command that fills *spool*."""
     command = [program(), "fill", "--fs-root", str(spool)]
     if content.dumps is not None:
         n_copies = copies_of(len(dumps_in(content.dumps)), content.items)
@@ -85,20 +85,20 @@ def fill_command(spool: Path, content: CrashInput) -> tuple[str, ...]:
 
 
 def dumps_in(folder: Path) -> list[Path]:
-    """The dumps that a spool is filled with; the processor itself refuses a folder without any."""
+    """Return the dumps for filling a spool; the processor itself rejects a folder without any."""
     return [path for path in folder.rglob("*") if path.suffix.lower() in _DUMPS]
 
 
 def copies_of(n_dumps: int, items: int) -> int:
-    """How often each dump is taken to make *items*."""
+    """Return how often each dump is used to make *items*."""
     return math.ceil(items / max(1, n_dumps))
 
 
 def items_for(layouts: Iterable[Layout], options: Mapping[str, str]) -> int:
-    """How many items the spool needs so that no layout ever finds it empty.
+    """Return how many items the spool needs so that no layout ever empties it.
 
     Raises:
-        ConfigError: the option that says how many wait in a process is no number.
+        ConfigError: the option for the number that wait in a process is not a number.
     """
     written = options.get(_QUEUE_OPTION, str(QUEUE_SIZE)).strip()
     if not _WHOLE.fullmatch(written):
@@ -112,7 +112,7 @@ def items_for(layouts: Iterable[Layout], options: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """How the processor is started."""
+    """Command and environment that start the processor."""
 
     command: tuple[str, ...]  #: up to its own commands, as ``run``; fields in it are escaped
     environment: Mapping[str, str]
@@ -120,12 +120,12 @@ class Started:
 
 
 def started_by(interpreter: Sequence[str], folder: Path) -> Started:
-    """The processor as its own command, or run by another *interpreter*, which has not got it installed.
+    """Return the processor as its own command, or run by another *interpreter*, which has not installed it.
 
-    Such a one finds the worker's packages by what `link_packages` puts into *folder*.
+    Such an interpreter finds the worker's packages through the links of `link_packages` in *folder*.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: the processor is not installed.
     """
     if not interpreter:
         return Started((escape_fields(program()),), {}, {})
@@ -136,14 +136,14 @@ def started_by(interpreter: Sequence[str], folder: Path) -> Started:
 
 
 def link_packages(folder: Path) -> None:
-    """Put links to the worker's packages, and to nothing else of tuner's environment, into *folder*.
+    """Put links to the worker's packages into *folder*, and to no other package of tuner's environment.
 
     Raises:
-        ConfigError: they are not installed.
+        ConfigError: the packages are not installed.
     """
     links = folder / _LINKS
     links.mkdir(mode=0o755, exist_ok=True)
-    links.chmod(0o755)  # whatever the umask
+    links.chmod(0o755)  # independent of the umask
     for name in _PACKAGES:
         found = find_spec(name)
         if found is None or not found.submodule_search_locations:
@@ -156,7 +156,7 @@ def link_packages(folder: Path) -> None:
 
 
 def run_command(started: Started, spool: Path, options: Mapping[str, str]) -> tuple[str, ...]:
-    """The command of one worker process, its threads still to be filled in."""
+    """Return the command of one worker process, with fields for its threads."""
     command = [
         *started.command,
         "run",
@@ -172,7 +172,7 @@ def run_command(started: Started, spool: Path, options: Mapping[str, str]) -> tu
 
 
 def spawn_path_command(started: Started, options: Mapping[str, str]) -> tuple[str, ...]:
-    """Prints as JSON how it starts its children."""
+    """Return the command that prints as JSON how the processor starts its children."""
     asked = options.get(_SPAWN_OPTION)
     own = () if asked is None else ("--spawn-path", escape_fields(asked))
     return (*started.command, "spawn-path", "--json", *own)

@@ -19,7 +19,7 @@ from tuner.services.redis_queue import (
 
 _LAYOUT = Told(flags=("--processes={processes}", "--threads={threads}"))
 _READY = {"kind": "log", "pattern": "Worker process is ready for action"}
-_STOP = {"signal": "TERM", "wait": STOP_WAIT}  # a second TERM, as a whole group gets, kills what is in hand
+_STOP = {"signal": "TERM", "wait": STOP_WAIT}  # a second TERM, as a whole group gets, kills running tasks
 _PROGRAMS = ("dramatiq", "dramatiq-gevent")
 _FOLDER = Path(__file__).parent / "dramatiq_queue"  #: holds nothing else, so that nothing else is imported
 _MODULE = "tuner_dramatiq"  #: declares a queue that no actor of the application has
@@ -28,7 +28,7 @@ _WITHOUT_VALUE = ("-v", "--verbose", "--skip-logging", "--use-spawn", "--watch-u
 
 
 def _program(command: Command) -> int | None:
-    """Which of the words is dramatiq's program; None: there is none, it is run as a module."""
+    """Return the position of dramatiq's program in the words; None: it is run as a module."""
     words = command.words
     places = (n for n, word in enumerate(words) if PurePath(word).name in _PROGRAMS)
     place = next(places, None)
@@ -44,7 +44,7 @@ def _form_of(command: Command) -> str | None:
 
 
 def _started_as(program: str) -> Callable[[Command], tuple[str, ...] | None]:
-    """The same command with dramatiq's other *program*, from beside the one that it names."""
+    """Return a function that replaces dramatiq's program by the other *program*, in the same folder."""
 
     def words(command: Command) -> tuple[str, ...] | None:
         place = _program(command)
@@ -58,7 +58,9 @@ def _started_as(program: str) -> Callable[[Command], tuple[str, ...] | None]:
 
 
 def _split_queues(command: Command) -> tuple[list[str], list[str]]:
-    """The words without ``-Q`` and its values, and these values; a later ``-Q`` replaces an earlier one."""
+    """Return the words without ``-Q`` and its values, and these values; a later ``-Q`` replaces an earlier
+    one.
+    """
     kept, named = list[str](), list[str]()
     words = list(command.words)
     end = words.index("--") if "--" in words else len(words)
@@ -76,7 +78,9 @@ def _split_queues(command: Command) -> tuple[list[str], list[str]]:
 
 
 def _application_at(words: list[str], begin: int) -> int | None:
-    """The place of the module with the broker, from *begin* on; None: options with several values hide it."""
+    """Return the position of the module with the broker, from *begin* on; None: unclear because of options
+    with several values.
+    """
     place = begin
     while place < len(words) and words[place].startswith("-"):
         if words[place] in ("-P", "--path"):
@@ -89,7 +93,7 @@ def _application_at(words: list[str], begin: int) -> int | None:
 
 
 def _at_queue(command: Command, queue: str) -> QueueWords | None:
-    """A worker reads declared queues only, so that one more module declares this one, behind the user's."""
+    """Return the words for *queue*; one more module, after the user's, declares it, as dramatiq requires."""
     words, _ = _split_queues(command)
     program = next((n for n, word in enumerate(words) if PurePath(word).name in _PROGRAMS), None)
     application = None if program is None else _application_at(words, program + 1)
@@ -107,12 +111,12 @@ def _at_queue(command: Command, queue: str) -> QueueWords | None:
 
 
 def _reads(command: Command) -> tuple[str, ...] | None:
-    """The words after the last ``-Q``, up to the next option."""
+    """Return the words after the last ``-Q``, up to the next option."""
     return tuple(_split_queues(command)[1]) or None
 
 
 def _queue(command: Command) -> str | None:
-    """The first one that it takes messages from."""
+    """Return the first queue that it reads."""
     return next(iter(_reads(command) or ()), None)
 
 

@@ -26,7 +26,7 @@ GilIsOff = Callable[[Sequence[str], Mapping[str, str]], bool]
 
 
 class Unclear(ConfigError):
-    """What a user says does not go with the record; *key* of the service section is to blame."""
+    """A setting of the user conflicts with the record; *key* names it in the service section."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(problem)
@@ -40,21 +40,20 @@ def expand_service(
     variants: Sequence[str] | None,
     gil_is_off: GilIsOff = lambda _words, _environment: False,
 ) -> dict[str, Any]:
-    """The section of a script: the user's, *asked*, with all that the record *service* knows filled in.
+    """Return the section of a script: the user's section, *asked*, completed from the record *service*.
 
-    What the user wrote goes before what the record says; of the environment, each variable. Variables that
-    ``env`` sets before the command are taken as the user's.
+    The user's settings take precedence over the record's, and so does each variable of the environment.
+    Variables that ``env`` sets before the command count as the user's.
 
     Args:
         service: the record.
         asked: the config's service section.
-        environment: what the service inherits: tuner's own, and the environment file's.
-        variants: the forms to measure beside each other, or the user's own variants; None: the form that
-            the command asks for.
-        gil_is_off: asks the command's Python, where the form depends on it.
+        environment: the environment that the service inherits: tuner's, and the environment file's.
+        variants: the forms to compare, or the user's own variants; None: the form of the command.
+        gil_is_off: queries the command's Python, if the form depends on it.
 
     Raises:
-        Unclear: a form, a probe or a variable does not go with the record, or there is no command.
+        Unclear: a form, a probe or a variable conflicts with the record, or there is no command.
     """
     if asked.get("variants") is not None:
         return _with_own_variants(service, asked, environment, gil_is_off)
@@ -133,7 +132,7 @@ _OF_VARIANT = (
 
 @dataclass(frozen=True, slots=True)
 class _User:
-    """What the user says."""
+    """The user's settings."""
 
     command: Command
     before: tuple[str, ...]  #: words that start it: ``uv run``, ``python -m``
@@ -164,7 +163,7 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
 
 
 def before_program(taken: CommandWords, service: Service) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What starts the service, and its words: those behind a program that tuner does not know, too."""
+    """Return the prefix that starts the service, and the service's words, also after an unknown program."""
     before, words = (*taken.before, *taken.interpreter), taken.words
     if taken.program not in service.commands:
         for at, word in enumerate(words[1:], start=1):
@@ -174,7 +173,7 @@ def before_program(taken: CommandWords, service: Service) -> tuple[tuple[str, ..
 
 
 def _own_first(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a form, with those that the user wrote in their places; of ``stop``, each key."""
+    """Return the keys of a form, overridden by the user's; of ``stop``, each key."""
     found = {**section, **{name: asked[name] for name in _OF_VARIANT if name in asked}}
     if isinstance(asked.get("stop"), Mapping):
         found["stop"] = {**section.get("stop", {}), **asked["stop"]}
@@ -184,7 +183,7 @@ def _own_first(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str
 def _with_own_variants(
     service: Service, asked: Mapping[str, Any], environment: Mapping[str, str], gil_is_off: GilIsOff
 ) -> dict[str, Any]:
-    """Variants of the user's own (interpreters, allocators): each is expanded as the service would be."""
+    """Return the user's own variants (interpreters, allocators), each expanded as the service would be."""
     own = asked["variants"]
     if not isinstance(own, Mapping):
         raise Unclear("variants", "should be a mapping; name forms to compare under study: variants")
@@ -211,7 +210,7 @@ def _with_own_variants(
 
 
 def _check_counted(probe: Mapping[str, Any], feeder: Any) -> None:
-    """What is left in a queue tells nothing while somebody fills it."""
+    """Check that no feeder fills a queue whose remaining messages are the count."""
     kind = feeder.get("kind") if isinstance(feeder, Mapping) else None
     if probe.get("falls") == "yes" and "fed" not in probe and kind not in (None, "none", "queue"):
         raise Unclear(
@@ -220,10 +219,10 @@ def _check_counted(probe: Mapping[str, Any], feeder: Any) -> None:
 
 
 def _check(service: Service, command: Command, settings: Mapping[str, str], asked: Mapping[str, Any]) -> None:
-    """Refuse a command that cannot be measured, or cannot be fed for want of a setting."""
+    """Raise Unclear for a command that cannot be measured, or cannot be fed because a setting is missing."""
     for option, why in service.refused.items():
         said_by = command.said_by(option)
-        if said_by is not None and said_by not in service.always.environment:  # tuner's goes before that
+        if said_by is not None and said_by not in service.always.environment:  # tuner's value wins
             written = option if said_by == option else f"{said_by} ({option})"
             raise Unclear("command", f"has {written}: {why}")
     if "feeder" in asked:
@@ -234,7 +233,7 @@ def _check(service: Service, command: Command, settings: Mapping[str, str], aske
 
 
 def check_queue_is_read(service: Service, asked: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """See that the command of a script, which starts *service*, reads the queue that its config feeds.
+    """Check that the command of a script, which starts *service*, reads the queue that its config feeds.
 
     Raises:
         Unclear: it names other queues.
@@ -246,8 +245,8 @@ def check_queue_is_read(service: Service, asked: Mapping[str, Any], environment:
 
 
 def _queue_additions(service: Service, command: Command, asked: Mapping[str, Any]) -> Told:
-    """What makes *command* read the queue that the user names; nothing where it does, or where its
-    application says which queues it reads.
+    """Return the settings that make *command* read the user's queue; empty if it does, or if its application
+    selects the queues.
 
     Raises:
         Unclear: the command names other queues.
@@ -289,7 +288,7 @@ def _words(command: Any) -> tuple[str, ...]:
 
 
 def _texts(mapping: Any) -> dict[str, str]:
-    """A mapping of texts, of a section that may be anything."""
+    """Return a mapping of texts from a section of any type."""
     if not isinstance(mapping, Mapping):
         return {}
     return {str(name): "" if value is None else str(value) for name, value in mapping.items()}
@@ -332,19 +331,19 @@ def _near(word: str, known: Sequence[str]) -> str:
 def _command_of_form(
     service: Service, form: Form, counted: Counted | None, user: _User, of_queue: Told
 ) -> dict[str, Any]:
-    """The command and the environment of a form."""
+    """Return the command and the environment of a form."""
     command, variables = user.command, user.variables
     started = form.words(command)
     if started is None:
         raise Unclear("command", f"cannot be started as {form.name}: {form.summary}")
-    taken = parse_command(started)  # a record may put env before it, whose place is before all
+    taken = parse_command(started)  # a record may put env first, and that must stay first
     assigned = [f"{name}={value}" for name, value in taken.assigned.items()]
     words = list(taken.whole)
     environment: dict[str, str] = {}
     for one in (form.layout, service.always, of_queue, *([] if counted is None else [counted.told])):
         is_by_flags = one.by_flags(command) or (user.hides_environment and bool(one.flags))
         if is_by_flags:
-            at = words.index("--") if "--" in words else len(words)  # what follows is no option
+            at = words.index("--") if "--" in words else len(words)  # words after it are not options
             given = escape_fields(command.option(*one.set_by) or "")
             words[at:at] = [flag.replace(GIVEN, given) for flag in one.flags]
         for name, value in (one.besides if is_by_flags else {**one.environment, **one.besides}).items():

@@ -14,7 +14,9 @@ _REPORTS = "OS_METRICD__METRIC_REPORTING_DELAY"
 
 
 def _redis(command: Command) -> str | None:
-    """Where measures wait, as far as the environment says so; a socket as other clients name it."""
+    """Return the Redis URL from the environment, with a socket written as other clients do; None: not
+    stated.
+    """
     environment = command.environment
     found = environment.get("OS_INCOMING__REDIS_URL") or environment.get("OS_STORAGE__REDIS_URL")
     if found and found.startswith("redis:///"):
@@ -24,13 +26,13 @@ def _redis(command: Command) -> str | None:
 
 
 def _python(command: Command) -> str | None:
-    """The one beside the program, where that is named with its folder."""
+    """Return the Python next to the program, if the command gives the program's folder."""
     program = PurePath(command.words[0])
     return str(program.with_name("python3")) if len(program.parts) > 1 else None
 
 
 def _configs(command: Command) -> list[str]:
-    """The words that name its configuration."""
+    """Return the words that name its configuration."""
     found: list[str] = []
     for word, following in zip(command.words, (*command.words[1:], ""), strict=True):
         if word in _CONFIG:
@@ -62,7 +64,7 @@ SERVICE = Service(
             programs="one",
             workers="children",
             ready={"kind": "log", "pattern": "Joined coordination group"},
-            stop={"signal": "TERM", "wait": "70s"},  # its own patience is 60 s
+            stop={"signal": "TERM", "wait": "70s"},  # its own limit is 60 s
         ),
     ),
     grammar=Grammar(abbreviations=True, switches="hdv"),  # argparse, by oslo.config
@@ -85,7 +87,7 @@ SERVICE = Service(
         ),
     ),
     feeder=_feeder,
-    always=Told({_REPORTS: "-1"}),  # no process beside the workers that only reports
+    always=Told({_REPORTS: "-1"}),  # no process that only reports
     measuring_only=(_REPORTS,),
     logs=lambda command: not command.has("--log-file", "--log-dir", "--noverbose"),
     refused={

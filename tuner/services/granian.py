@@ -27,8 +27,9 @@ _ON_THREADS = ("--workers", "--blocking-threads", "--runtime-threads")
 
 
 def _on_threads(name: str, summary: str, *, event_loop: bool) -> Form:
-    """On a free-threaded Python its workers are threads, each with an HTTP server and one thread for Python
-    (or an event loop) of its own; it refuses to start where the GIL is on."""
+    """Return the form for a free-threaded Python, where workers are threads, each with an HTTP server and one
+    thread for Python (or an event loop); granian refuses to start it with a GIL.
+    """
     return Form(
         name=name,
         summary=summary,

@@ -58,7 +58,7 @@ def _form_of(command: Command) -> str | None:
     if asked is None:
         return None
     name = _CLASSES.get(asked, asked)
-    # gunicorn itself takes sync workers with threads for gthread
+    # gunicorn itself turns sync workers with threads into gthread
     return "gthread" if name == "sync" and command.said("--threads") not in (None, "1") else name
 
 
@@ -104,7 +104,7 @@ SERVICE = Service(
             "--threads={threads}",
             os_threads="on-demand",
         ),
-        # threads of a config file would make gthread of it
+        # threads in a config file would turn it into gthread
         _form("sync", "one request at a time in each worker", "sync", flag="--threads=1"),
         _form("gevent", "greenlets in each worker", "gevent", "greenlets", "--worker-connections={threads}"),
         _form("asgi", "gunicorn's own event loop in each worker, for ASGI", "asgi", event_loop=True),
@@ -138,7 +138,7 @@ SERVICE = Service(
                 ("--statsd-host={TUNER_STATSD}",),
                 ("--statsd-host",),
             ),
-            forms=("gthread", "sync", "gevent"),  # event loops tell statsd nothing
+            forms=("gthread", "sync", "gevent"),  # event loops send nothing to statsd
         ),
         BY_GENERATOR,
     ),

@@ -24,12 +24,14 @@ def url_setting(
     default: str | None = None,
     needed: str = "listens where tuner cannot send to",
 ) -> Setting:
-    """The URL to send to, which *find* sees in a command; *needed*: what to tell where it is nowhere."""
+    """Return the setting of the URL, which *find* extracts from a command; *needed*: the text if it is
+    unknown.
+    """
     return Setting("url", "where tuner's load generator sends its requests", find, default, needed)
 
 
 def url_of(host: str | None, port: str | None, *, is_tls: bool = False) -> str | None:
-    """The URL of a server at *port*, as seen from this box; None where there is no such port."""
+    """Return the URL of a server at *port* on this host; None if the port is invalid."""
     if not port or not port.isdecimal():
         return None
     name = "127.0.0.1" if host is None or host in _ANYWHERE else host
@@ -38,8 +40,9 @@ def url_of(host: str | None, port: str | None, *, is_tls: bool = False) -> str |
 
 
 def url_of_address(address: str, *, is_tls: bool = False) -> str | None:
-    """The URL of ``HOST:PORT``, ``:PORT``, or the whole path of a unix socket; None for anything else, and
-    for a unix socket with TLS."""
+    """Return the URL of ``HOST:PORT``, ``:PORT``, or the absolute path of a unix socket; None for other
+    texts, and for a unix socket with TLS.
+    """
     if address.startswith("/"):
         return None if is_tls else url_of_socket(address)
     host, _, port = address.rpartition(":")
@@ -47,21 +50,21 @@ def url_of_address(address: str, *, is_tls: bool = False) -> str | None:
 
 
 def url_of_socket(path: str) -> str | None:
-    """The URL of a unix socket; None for a path that depends on where the server runs."""
+    """Return the URL of a unix socket; None for a path that depends on the server's folder."""
     return f"http+unix://{quote(path, safe='')}/" if path.startswith("/") else None
 
 
 def http_feeder(command: Command, settings: Mapping[str, str]) -> Section:
-    """Requests to where the setting ``url`` says, by so many ``clients``.
+    """Return a feeder that sends requests to the setting ``url`` with ``clients`` clients.
 
-    A URL that the user did not write gives way to where the service's processes listen: a configuration file,
-    a variable or code may say another address than the command.
+    A URL that the user did not write is replaced by the address at which the service's processes listen,
+    because a configuration file, a variable or code may set another address than the command.
     """
     found = {} if "url" in command.given else {"find_address": "yes"}
     return {**feeder_at(settings), **found}
 
 
 def feeder_at(settings: Mapping[str, str]) -> Section:
-    """The same, to where the setting ``url`` says and nowhere else."""
+    """Return the same feeder, fixed to the setting ``url``."""
     keys = ("url", "clients")
     return {"kind": "http", **{name: settings[name] for name in keys if name in settings}}

@@ -15,7 +15,7 @@ from tuner.services.redis_queue import (
 )
 
 _READY = "Huey consumer started with"
-_STOP = {"signal": "INT", "wait": STOP_WAIT}  # TERM interrupts the tasks in hand, and they are gone
+_STOP = {"signal": "INT", "wait": STOP_WAIT}  # TERM interrupts and loses running tasks
 
 
 def _form_of(command: Command) -> str | None:
@@ -68,7 +68,7 @@ SERVICE = Service(
     unfed=unfed("huey"),
     logs=lambda command: not command.has("-q", "--quiet", "-l", "--logfile"),
     refused=dict.fromkeys(("-g", "--graceful-signal"), "tuner stops huey by INT; leave it out"),
-    # what the scheduler puts into the queue would be counted, and left there
+    # tasks that the scheduler enqueues would be counted, and stay there
     always=Told(flags=("--no-periodic",)),
     measuring_only=("--no-periodic",),
     in_production="Periodic tasks are for one consumer: start all other consumers with -n (--no-periodic).",

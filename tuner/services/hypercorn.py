@@ -26,7 +26,7 @@ def _form(name: str, summary: str) -> Form:
         layout=Told(flags=("--workers={processes}", f"--worker-class={name}")),
         programs="one",
         event_loop=True,
-        workers="children",  # one worker is a child, too
+        workers="children",  # a single worker is a child, too
         ready={"kind": "log", "pattern": "Running on https?://"},
         stop={"signal": "TERM", "wait": "70s"},
         loses="requests that need more than its --graceful-timeout (default: 3 s), and with several"

@@ -26,7 +26,7 @@ def command_at_queue(
         queue: the name of a queue that only tuner fills.
 
     Returns:
-        None: the record does not know how, or what starts the command hides variables from it.
+        None: the record has no way to do this, or the command's prefix hides variables from it.
     """
     taken = parse_command(command)
     if service.at_queue is None or taken.hides_environment:

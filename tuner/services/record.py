@@ -10,16 +10,16 @@ from typing import Any
 
 from tuner.core.domain.service import Gate, OsThreads, Programs, Workers
 
-# A user's command, its options found as the program's own parser finds them.
+# Parsing of a user's command, with its options found as the program's own parser finds them.
 
 _OFF = frozenset({"", "0", "f", "false", "n", "no", "off"})
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """How a program's parser reads options: argparse, optparse, click and getopt_long differ.
+    """Rules of a program's option parser: argparse, optparse, click and getopt_long differ.
 
-    Every one of them takes ``--workers 3``, ``--workers=3``, ``-w 3`` and ``-w3``.
+    All of them accept ``--workers 3``, ``--workers=3``, ``-w 3`` and ``-w3``.
     """
 
     #: a long option may be cut short, as argparse, optparse and getopt_long have it (click has it not)
@@ -32,7 +32,7 @@ class Grammar:
     words_in: str = ""  #: a variable with more words, which the command's own go before; empty: there is none
 
     def options_of(self, word: str) -> Iterator[tuple[str, str | None]]:
-        """The options in *word*, each with the value that it has there; None: it has none there."""
+        """Yield the options in *word*, each with its value in the word; None: the value is not in it."""
         if word.startswith("--"):
             name, is_whole, value = word.partition("=")
             yield name, value if is_whole else None
@@ -48,17 +48,17 @@ class Grammar:
                 return
 
     def stands_for(self, written: str, name: str) -> bool:
-        """Whether the option *written* is the one that is called *name*.
+        """Return whether the option *written* stands for the option *name*.
 
-        A beginning that several options share is taken for each of them: the program refuses it itself, so
-        nothing is measured. That way no list of all options is needed, which every release changes.
+        A prefix that several options share matches each of them: the program itself rejects it, so nothing is
+        measured. Therefore no list of all options is needed, which would change with every release.
         """
         if written == name or not self.abbreviations or written in self.whole:
             return written == name
         return name.startswith("--") and len(written) > 2 and name.startswith(written)
 
     def variable(self, name: str) -> str | None:
-        """The variable that the option *name* is read from."""
+        """Return the variable from which the option *name* is read; None: there is none."""
         if not self.prefix or not name.startswith("--"):
             return None
         return self.prefix + name[2:].upper().replace("-", "_")
@@ -66,7 +66,7 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The user's command, looked at; nothing is run and no file read."""
+    """The user's command, parsed without running it or reading a file."""
 
     words: tuple[str, ...]  #: from its program on, without what starts that (``uv run``, ``python -m``)
     environment: Mapping[str, str] = field(default_factory=dict)  #: what it will find, tuner's own included
@@ -75,22 +75,24 @@ class Command:
     grammar: Grammar = field(default_factory=Grammar)  #: the record's
 
     def option(self, *names: str) -> str | None:
-        """The value of an option by its *names* (``-w``, ``--workers``): the last where it is repeated."""
+        """Return the value of an option by its *names* (``-w``, ``--workers``), the last if it is
+        repeated.
+        """
         return self._in(self.words, names)[1]
 
     def has(self, *names: str) -> bool:
-        """Whether one of the options is among the words."""
+        """Return whether the words contain one of the options."""
         return self.option(*names) is not None
 
     def said(self, *names: str) -> str | None:
-        """The same as `option`, else what the variables say that the program reads options from."""
+        """Return the same as `option`, else the value of the variables that the program reads."""
         for words in (self.words, self._more_words()):
             if (found := self._in(words, names)[1]) is not None:
                 return found
         return next((self.environment[name] for name in self._variables(names)), None)
 
     def said_by(self, *names: str) -> str | None:
-        """What says one of the options, as it is written, or the variable that switches it on."""
+        """Return the name of the option as written, or of the variable that sets it."""
         if (written := self._in(self.words, names)[0]) is not None:
             return written
         if (written := self._in(self._more_words(), names)[0]) is not None:
@@ -99,7 +101,7 @@ class Command:
         return next(on, None)
 
     def _in(self, words: tuple[str, ...], names: tuple[str, ...]) -> tuple[str | None, str | None]:
-        """The last of the options among *words*, as it is written, and its value."""
+        """Return the last of the options among *words*, as written, and its value."""
         last: tuple[str | None, str | None] = None, None
         for word, following in pairwise((*words, "")):
             if word == "--":
@@ -113,14 +115,14 @@ class Command:
         try:
             return tuple(shlex.split(self.environment.get(self.grammar.words_in, "")))
         except ValueError:
-            return ()  # the program will say so
+            return ()  # the program itself will reject it
 
     def _variables(self, names: tuple[str, ...]) -> list[str]:
-        """Those that are set."""
+        """Return the variables that are set."""
         return [name for name in map(self.grammar.variable, names) if name and name in self.environment]
 
     def without(self, *names: str) -> tuple[str, ...]:
-        """The words without these options, each of which takes a value."""
+        """Return the words without these options, each of which takes a value."""
         kept: list[str] = []
         words = iter(self.words)
         for word in words:
@@ -146,10 +148,10 @@ Section = Mapping[str, Any]  #: a part of a config, as YAML would give it: mappi
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How a service is told something: by its environment, so that its command stays as it is, or by flags.
+    """Settings passed to a service by its environment, which keeps its command unchanged, or by flags.
 
-    Flags are put at the end of the command, where the last one wins. They are used where there is no
-    variable, and where the command says itself what the variable would, which then has no effect.
+    Flags are appended to the command, because the last one wins. They are used if there is no variable, or if
+    the command itself sets the option, so that the variable would have no effect.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -158,13 +160,13 @@ class Told:
     besides: Mapping[str, str] = field(default_factory=dict)  #: variables that flags do not stand for
 
     def by_flags(self, command: Command) -> bool:
-        """Whether *command* needs the flags."""
+        """Return whether *command* needs the flags."""
         return bool(self.flags) and (not self.environment or command.has(*self.set_by))
 
 
 @dataclass(frozen=True, slots=True)
 class QueueWords:
-    """A command line, and what it finds in its environment, that make a service read one queue only."""
+    """A command line and variables that make a service read one queue only."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]  #: these variables are set, or replaced
@@ -172,7 +174,7 @@ class QueueWords:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way in which a service turns a layout into processes: a pool of Celery, a worker class of gunicorn.
+    """One mapping of a layout to processes: a pool of Celery, a worker class of gunicorn.
 
     Several forms in one study are variants: layouts are ``4x6@NAME``.
     """
@@ -196,7 +198,7 @@ class Form:
     without_gil: Form | None = None
 
     def section(self) -> dict[str, Any]:
-        """The keys of the service that this form says, but for its command and environment."""
+        """Return the service keys that this form sets, without command and environment."""
         section: dict[str, Any] = {
             "threads": "yes" if self.threads else "no",
             "programs": self.programs,
@@ -220,7 +222,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Something a record must know of the user's service: where it listens, where its queue is."""
+    """A fact about the user's service that a record needs: its address, its queue."""
 
     name: str  #: a key of the config's service section, beside those of every service
     summary: str
@@ -230,7 +232,7 @@ class Setting:
     needed: str = ""  #: what to tell who leaves it out, where tuner's feeder needs it
 
     def value(self, command: Command) -> str | None:
-        """What the user says, or what the command shows, or the default."""
+        """Return the user's value, else the one found in the command, else the default."""
         if self.name in command.given:
             return command.given[self.name]
         found = self.find(command)
@@ -239,7 +241,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One way to count what the service finishes."""
+    """One way to count the items that the service finishes."""
 
     name: str  #: what ``probe`` of the service names; the kind of probe, most often
     counts: str  #: what an item is: "requests answered, with their status"
@@ -255,7 +257,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A known service. Third parties name theirs by an entry point in the group ``tuner.services``."""
+    """A known service. Third parties register theirs by an entry point in the group ``tuner.services``."""
 
     name: str  #: the ``kind`` of a config's service
     summary: str
@@ -299,19 +301,19 @@ class Service:
     advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
 
     def counted_by(self, *forms: str) -> Counted | None:
-        """What counts all of *forms*, unless the user names another; None: nothing counts them together."""
+        """Return the default probe that counts all of *forms*; None: no probe counts them together."""
         counting = (one for one in self.probes if not one.forms or set(forms) <= set(one.forms))
         return next(counting, None)
 
     def separator(self, variable: str) -> str:
-        """What stands between the parts of a joined *variable*."""
+        """Return the separator between the parts of a joined *variable*."""
         return self.separators.get(variable, " ")
 
     @property
     def every_form(self) -> tuple[Form, ...]:
-        """The forms, and those that they are on a Python whose GIL is off."""
+        """Return the forms, and their replacements on a Python whose GIL is off."""
         return (*self.forms, *(one.without_gil for one in self.forms if one.without_gil is not None))
 
     def form(self, name: str) -> Form | None:
-        """The form of that name."""
+        """Return the form *name*; None: there is none."""
         return next((form for form in self.forms if form.name == name), None)

@@ -22,7 +22,7 @@ def queue_settings(
     url: Callable[[Command], str | None],
     queue: Callable[[Command], str | None] = lambda _command: None,
 ) -> tuple[Setting, ...]:
-    """Where the broker is, which queue is fed, and with what; *url* and *queue* look into the command."""
+    """Return the settings for broker, queue and sample; *url* and *queue* extract them from the command."""
     return (
         Setting("url", "the server that its queue is in", url, DEFAULT_URL),
         Setting("queue", "the queue that is fed and counted", queue, default_queue),
@@ -31,12 +31,12 @@ def queue_settings(
 
 
 def redis_url_variable(command: Command) -> str | None:
-    """REDIS_URL, where there is one: most applications that take a variable take this one."""
+    """Return REDIS_URL if it is set: most applications that use a variable use this one."""
     return command.environment.get("REDIS_URL") or None
 
 
 def queue_feeder(form: str, settings: Mapping[str, str]) -> Section | None:
-    """Clones of the sample, of messages of *form*; None without a sample."""
+    """Return a feeder of clones of the sample, whose messages are of *form*; None without a sample."""
     if "sample" not in settings:
         return None
     _check_queue(settings, "sample")
@@ -45,10 +45,10 @@ def queue_feeder(form: str, settings: Mapping[str, str]) -> Section | None:
 
 
 def queue_counted(counts: str, costs: str, *left: Mapping[str, str], counts_too: str = "") -> Counted:
-    """What goes through the queue.
+    """Return the probe that counts messages that leave the queue.
 
-    Where tuner feeds it, the feeder knows. Else it is what is *left* in it (terms of the redis probe, with
-    ``{queue}`` for its name), which falls: the user filled it, and puts nothing in while a layout runs.
+    If tuner feeds the queue, the feeder counts. Otherwise the probe reads the messages *left* (terms of the
+    redis probe, with ``{queue}`` for its name): the user filled it, and adds nothing while a layout runs.
     """
 
     def section(_command: Command, settings: Mapping[str, str]) -> Section:
@@ -69,7 +69,7 @@ def _check_queue(settings: Mapping[str, str], key: str) -> None:
 
 
 def unfed(form: str) -> str:
-    """What a user has to do whose queue tuner does not feed."""
+    """Return the instruction for users whose queue tuner does not feed."""
     return (
         f"{form} works on the messages in its queue. Record a sample (tuner sample -o sample.json) and name"
         " it (--set sample=sample.json), or put enough messages for the whole study into the queue"

@@ -23,7 +23,7 @@ _NOT_FOR_THE_OTHER = ("-n", "--num-workers", "--name")
 
 
 def _rest(command: Command) -> tuple[str, ...] | None:
-    """The words after ``worker-pool`` or ``worker``; None where it is neither."""
+    """Return the words after ``worker-pool`` or ``worker``; None if it is neither."""
     for n, word in enumerate(command.words):
         if word in (_POOL, _WORKER):
             return command.words[n + 1 :]
@@ -38,7 +38,7 @@ def _form_of(command: Command) -> str | None:
 
 
 def _subcommand(name: str) -> Callable[[Command], tuple[str, ...] | None]:
-    """The same command as ``rq worker-pool`` or as ``rq worker``."""
+    """Return a function that changes the command to ``rq worker-pool`` or to ``rq worker``."""
 
     def words(command: Command) -> tuple[str, ...] | None:
         rest = _rest(command)
@@ -54,7 +54,7 @@ def _subcommand(name: str) -> Callable[[Command], tuple[str, ...] | None]:
 
 
 def _options_and_names(command: Command) -> tuple[list[str], list[str]]:
-    """The words behind the subcommand: options with their values, and the others."""
+    """Return the words after the subcommand: options with their values, and the others."""
     options, named = list[str](), list[str]()
     words = iter(_rest(command) or ())
     for word in words:
@@ -69,7 +69,7 @@ def _options_and_names(command: Command) -> tuple[list[str], list[str]]:
 
 
 def _named(command: Command) -> tuple[str, ...]:
-    """What is no option, nor the value of one."""
+    """Return the words that are neither options nor their values."""
     return tuple(_options_and_names(command)[1])
 
 
@@ -82,12 +82,12 @@ def _at_queue(command: Command, queue: str) -> QueueWords | None:
 
 
 def _queue(command: Command) -> str | None:
-    """The first that is named."""
+    """Return the first named queue."""
     return next(iter(_named(command)), None)
 
 
 def _reads(command: Command) -> tuple[str, ...] | None:
-    """RQ reads ``default`` unless its settings file names queues."""
+    """Return the queues; RQ reads ``default`` unless its settings file names queues."""
     if _rest(command) is None:
         return None
     is_in_file = command.has("-c", "--config") or command.environment.get("RQ_CONFIG")
@@ -160,7 +160,7 @@ SERVICE = Service(
         queue_counted(
             "finished jobs: those fed minus those that wait or run",
             "nothing per job",
-            {"llen": "rq:queue:{queue}"},  # with rq:wip it would rise: for a moment a job is in neither
+            {"llen": "rq:queue:{queue}"},  # with rq:wip it would rise, as for a moment a job is in neither
         ),
     ),
     feeder=lambda _command, settings: queue_feeder("rq", settings),

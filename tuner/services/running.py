@@ -11,7 +11,7 @@ from tuner.core.domain.service import Programs, ServiceSpec, Workers
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How a service runs, whichever kind it is; the fields are those of ``ServiceSpec``."""
+    """Settings of a running service of any kind; the fields are those of ``ServiceSpec``."""
 
     user: str | None = None
     directory: str | None = None
@@ -30,7 +30,7 @@ class Running:
     def spec(
         self, name: str, command: tuple[str, ...], *, max_extra_threads: int | None = None
     ) -> ServiceSpec:
-        """The service *name*; the user's *max_extra_threads* goes before the kind's."""
+        """Return the service *name*; the user's *max_extra_threads* takes precedence over the kind's."""
         own = self.max_extra_threads
         return ServiceSpec(
             name=name,
@@ -52,5 +52,5 @@ class Running:
 
 
 def escape_fields(text: str) -> str:
-    """*text* so that filling in a command's fields leaves it as it is."""
+    """Return *text* escaped, so that filling in a command's fields leaves it unchanged."""
     return text.replace("{", "{{").replace("}", "}}")

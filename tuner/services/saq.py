@@ -25,7 +25,7 @@ _GRAMMAR = Grammar(abbreviations=True, switches="hvq")  # argparse
 
 
 def _settings_at(command: Command) -> int | None:
-    """Where the command names the settings; None: nowhere."""
+    """Return the position of the settings in the command; None: they are not named."""
     names = [PurePath(word).name for word in command.words]
     if "saq" not in names:
         return None
@@ -46,12 +46,12 @@ def _words(command: Command) -> tuple[str, ...] | None:
     path = f"{_FOLDER}{os.pathsep}{before}" if before else str(_FOLDER)
     words = (*command.words[:place], _OURS, *command.words[place + 1 :])
     lines = ("env", f"PYTHONPATH={path}", f"TUNER_SAQ_SETTINGS={command.words[place]}")
-    # tuner starts a program for each process
+    # tuner itself starts a program for each process
     return (*lines, *Command(words, grammar=_GRAMMAR).without(_WORKERS))
 
 
 def _production_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The command as it was, without tuner's settings in place of its own."""
+    """Return the original command, without tuner's settings in place of the user's."""
     data = dict(word.partition("=")[::2] for word in words[1:3])
     own = data.get("TUNER_SAQ_SETTINGS")
     return words if own is None else tuple(own if word == _OURS else word for word in words[3:])
@@ -68,7 +68,7 @@ SERVICE = Service(
             name="jobs",
             summary="a program per process, each with so many jobs at once (concurrency)",
             words=_words,
-            layout=Told(),  # concurrency is TUNER_THREADS, which each program finds anyway
+            layout=Told(),  # concurrency is TUNER_THREADS, which each program reads anyway
             threads="jobs at once",
             programs="each",
             ready={"kind": "log", "pattern": _READY},

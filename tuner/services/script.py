@@ -10,5 +10,5 @@ GATE_REASON = "Whether its processes can be frozen is not known; if they can, se
 
 
 def script(name: str, command: tuple[str, ...], running: Running) -> ServiceSpec:
-    """The service; too many OS threads are noticed only when the user says how many more there may be."""
+    """Return the service; too many OS threads are detected only if the user limits the extra ones."""
     return running.spec(name, command)

@@ -22,7 +22,7 @@ def _form(name: str, summary: str, threads: str, *pool: str) -> Form:
     return Form(
         name=name,
         summary=summary,
-        words=lambda command: tuple(word for word in command.words if word != _POOL),  # the form says it
+        words=lambda command: tuple(word for word in command.words if word != _POOL),  # set by the form
         layout=Told(flags=("--workers={processes}", "--max-async-tasks={threads}", *pool)),
         threads=threads,
         programs="one",

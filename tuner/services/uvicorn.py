@@ -46,7 +46,7 @@ SERVICE = Service(
             layout=Told({"UVICORN_WORKERS": "{processes}"}, ("--workers={processes}",), ("--workers",)),
             programs="one",
             event_loop=True,
-            workers="children-if-several",  # one worker is the program itself
+            workers="children-if-several",  # with one worker, it is the program itself
             ready={"kind": "log", "pattern": "Started server process"},
             stop={"signal": "TERM", "wait": "40s"},
         ),
@@ -59,7 +59,7 @@ SERVICE = Service(
     probes=(BY_GENERATOR,),
     feeder=http_feeder,
     logs=_logs,
-    # without it a connection that came while it stopped is served as long as its client sends requests
+    # without it, a connection accepted during the stop is served as long as its client sends requests
     always=Told({"UVICORN_TIMEOUT_GRACEFUL_SHUTDOWN": "30"}),
     refused={
         "--reload": "it watches files and has one worker only; leave it out",

@@ -36,7 +36,7 @@ SERVICE = Service(
         Form(
             name="threads",
             summary="workers with threads",
-            # flags: a configuration file goes before variables, and the last flag before that
+            # flags: a configuration file overrides variables, and the last flag overrides the file
             layout=Told(
                 flags=("--processes={processes}", "--threads={threads}"),
                 set_by=("-p", "--processes", "--workers", "--threads"),
@@ -45,7 +45,7 @@ SERVICE = Service(
             os_threads="at-start",
             programs="one",
             ready={"kind": "log", "pattern": r"spawned uWSGI worker \d+ "},
-            stop={"signal": "TERM", "wait": "70s"},  # its mercy is 60 s
+            stop={"signal": "TERM", "wait": "70s"},  # its own limit is 60 s
         ),
     ),
     grammar=Grammar(abbreviations=True, whole=_HTTP, switches="hiMTL", prefix="UWSGI_"),  # getopt_long
@@ -77,9 +77,9 @@ SERVICE = Service(
         flags=(
             "--master",
             "--enable-threads",
-            "--need-app",  # else an application that cannot be imported is answered for with status 500
+            "--need-app",  # otherwise uWSGI answers with status 500 if the application cannot be imported
             "--die-on-term",
-            # with --die-on-term alone the requests in hand are cut off
+            # with --die-on-term alone, current requests are cut off
             "--hook-master-start=unix_signal:15 gracefully_kill_them_all",
         )
     ),

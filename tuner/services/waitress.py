@@ -28,12 +28,14 @@ _SHORTEST = len("--po")  #: of their beginnings that it takes for them
 
 
 def _is_numbered(command: Command) -> bool:
-    """Whether the command itself gives each process an address of its own."""
+    """Return whether the command itself gives each process an address of its own."""
     return any(_NUMBER in (command.option(name) or "") for name in _LISTEN)
 
 
 def _words(command: Command) -> tuple[str, ...]:
-    """With an address for each process. waitress takes no option behind its application, the last word."""
+    """Return the words with an address for each process; options stand before the application, the last
+    word.
+    """
     words = command.words
     lines: tuple[str, ...] = ()
     if not _is_numbered(command):
@@ -44,7 +46,7 @@ def _words(command: Command) -> tuple[str, ...]:
 
 
 def _split_addresses(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """*words* without those that say an address, and these."""
+    """Return *words* without the addresses, and the addresses."""
     kept, own = [], []
     rest = iter(words)
     for word in rest:
@@ -57,19 +59,19 @@ def _split_addresses(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def _production_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Without the variable that holds the user's address."""
+    """Return the words without the variable that holds the user's address."""
     return words[2:] if words[0] == "env" and words[1].startswith(f"{_OWN}=") else words
 
 
 def _alone_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The command with the user's own address."""
+    """Return the command with the user's own address."""
     kept = _production_words(words)
     own = shlex.split(words[1].partition("=")[2]) if len(kept) < len(words) else ()
     return tuple(each for word in kept for each in (own if word == f"--listen={_OURS}" else (word,)))
 
 
 def _url(command: Command) -> str | None:
-    """Where the processes of a numbered command listen; of another one tuner chooses."""
+    """Return the URL of the processes of a numbered command; None: tuner selects the addresses."""
     if not _is_numbered(command):
         return None
     if (socket := command.option("--unix-socket")) is not None:
@@ -82,7 +84,7 @@ def _url(command: Command) -> str | None:
 
 
 def _feeder(command: Command, settings: Mapping[str, str]) -> Section:
-    """Requests to all processes in turn."""
+    """Return a feeder that sends requests to all processes in turn."""
     url = settings["url"]
     if not _is_numbered(command):
         parts = urlsplit(url)
@@ -106,7 +108,7 @@ SERVICE = Service(
             programs="each",
             os_threads="at-start",
             ready={"kind": "log", "pattern": "Serving on "},
-            stop={"signal": "INT", "wait": "30s"},  # at a TERM it ends at once, with all requests in hand
+            stop={"signal": "INT", "wait": "30s"},  # at a SIGTERM it ends at once and drops current requests
             loses="requests that wait for a thread, and those that need more than 5 s to end",
         ),
     ),

@@ -20,12 +20,12 @@ PATH = "TUNER_ARQ_SETTINGS"  #: the user's own, as ``package.module.WorkerSettin
 
 def _users_own() -> Any:
     module, _, name = os.environ[PATH].strip().rpartition(".")
-    sys.path.append(os.getcwd())  # as arq does; it may not have yet
+    sys.path.append(os.getcwd())  # as arq does, possibly later
     return getattr(import_module(module), name)
 
 
 def _with_max_jobs(settings: Any, max_jobs: int) -> Mapping[str, Any]:
-    """The settings as a mapping, which arq takes as well as a class; it looks at a class's own names only."""
+    """Return the settings as a mapping, which arq accepts, too; of a class, arq reads only its own names."""
     own = settings if isinstance(settings, dict) else vars(settings)
     wait = own.get("job_completion_wait") or COMPLETION_WAIT_S
     return {**own, "max_jobs": max_jobs, "job_completion_wait": wait}

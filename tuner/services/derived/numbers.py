@@ -14,7 +14,7 @@ _WEB = "WEB_CONCURRENCY"
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What says the numbers of a service; a default of None is known only where it runs."""
+    """Options and variables for the numbers of a service; a default of None is known only at run time."""
 
     processes: tuple[str, ...] = ()
     threads: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ _NAMED = {
 
 @dataclass(frozen=True, slots=True)
 class WithoutNumbers:
-    """A command without the numbers that a study tries out."""
+    """A command without the numbers that a study varies."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
@@ -53,7 +53,9 @@ class WithoutNumbers:
 
 
 def at_program(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What starts a program, and the program with its arguments; it has none where it is within a word."""
+    """Return the prefix that starts a program, and the program with its arguments, empty if it is part of
+    a word.
+    """
     own = parse_command(words).words
     n = len(words) - len(own)
     return (tuple(words[:n]), own) if tuple(words[n:]) == own else (tuple(words), ())
@@ -62,13 +64,13 @@ def at_program(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def without_numbers(
     service: Service, words: Sequence[str], environment: Mapping[str, str], copies: int = 1
 ) -> WithoutNumbers:
-    """The command *words* without its numbers of processes and threads.
+    """Return the command *words* without its numbers of processes and threads.
 
     Args:
-        service: what the command starts.
+        service: the service that the command starts.
         words: the whole command line.
-        environment: of the command alone: what is inherited stays.
-        copies: so many of the command are started beside each other.
+        environment: of the command alone; inherited variables stay.
+        copies: how many copies of the command are started together.
     """
     named = _NAMED.get(service.name, _Named())
     before, own = at_program(words)
@@ -87,7 +89,7 @@ def without_numbers(
         if text is None:
             return default
         shorter = replace(left, words=left.without(*options))
-        if service.form_of(shorter) == asked:  # gunicorn's sync workers have threads with --threads only
+        if service.form_of(shorter) == asked:  # gunicorn's sync workers have threads only with --threads
             left = shorter
             removed.append(f"{_written(command, options)} {text}")
         return int(text) if text.isdecimal() and int(text) else None
@@ -109,7 +111,7 @@ def without_numbers(
 
 
 def _written(command: Command, options: tuple[str, ...]) -> str:
-    """The name that an option is written by."""
+    """Return the name by which an option is written."""
     return next((name for name in options if command.has(name)), options[0])
 
 
@@ -120,7 +122,7 @@ _VALUED = frozenset(("--autoscale", "--watch", "-g", "--graceful-signal"))
 
 
 def without_refused(service: Service, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The command without the options that it cannot be measured with, and these, each with the reason."""
+    """Return the command without the options that prevent a measurement, and these options with reasons."""
     before, own = at_program(words)
     left = Command(own, {}, grammar=service.grammar)
     removed: list[str] = []

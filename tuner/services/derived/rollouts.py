@@ -30,12 +30,12 @@ _SPOOL = "SPOOL"  #: where a study had a folder of its own
 def rollout_of(
     section: Mapping[str, Any], layout: Layout, cores: int, services: Mapping[str, Service]
 ) -> Rollout:
-    """What starts *layout* in production, without what was only for measuring it.
+    """Return the production start of *layout*, without the parts that only served the measurement.
 
     Args:
         section: the service section of a study's config, as its file keeps it.
-        layout: one of the study's.
-        cores: what ``{cores}`` stood for; ``{cores_per_process}`` follows from it.
+        layout: one of the study's layouts.
+        cores: the value of ``{cores}``; ``{cores_per_process}`` follows from it.
         services: the known records, by name.
 
     Raises:
@@ -70,7 +70,7 @@ def rollout_of(
         own_words = _without(_without(words, kept_flags), form.layout.flags)
         overriding = form.layout.set_by
         if form.layout.environment and _looked_at(own_words, service).has(*overriding):
-            words = (*own_words, *form.layout.flags, *kept_flags)  # else the command's own would be in force
+            words = (*own_words, *form.layout.flags, *kept_flags)  # else the command's own flags would win
     words, environment, remarks = _without_probe_fields(words, environment)
     own_words, _, _ = _without_probe_fields(own_words, {})
     is_needed = _is_command_needed(words, own_words, layout, service) or _is_another_command(
@@ -86,7 +86,7 @@ def rollout_of(
     n_workers = layout.as_processes.processes if merged.get("workers") == "pools" else layout.processes
     fill = _Filling(layout, cores, n_workers, PROCESS if n_programs > 1 else "0")
     if service is None or (form is not None and _reads_variables(form, service)):
-        environment = {**_layout_variables(layout), **environment}  # it may read these
+        environment = {**_layout_variables(layout), **environment}  # it may use these
     hidden = tuple(name for name, value in environment.items() if HIDDEN in value and not _says_layout(value))
     environment = {name: value for name, value in environment.items() if name not in hidden}
     if service is not None and service.in_production and _needs_queue_options(service, n_programs):
@@ -116,7 +116,7 @@ def rollout_of(
 
 
 def _check_names(section: Mapping[str, Any]) -> None:
-    """Names and signals go into snippets as they are: tuner lets no others in, a forged file might."""
+    """Check names and signals, which snippets contain literally: a forged file may hold invalid ones."""
     for part in (section, *(section.get("variants") or {}).values()):
         for key, pattern in _NAMES.items():
             for name in part.get(key) or {}:
@@ -129,7 +129,7 @@ def _check_names(section: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _MeasuredCommand:
-    """What a study started, its fields not filled in."""
+    """The command that a study started, with its fields."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
@@ -139,7 +139,7 @@ class _MeasuredCommand:
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
-    """Fills in the fields of a text; those of a probe stay as they are."""
+    """Fills in the fields of a text; those of a probe stay."""
 
     layout: Layout
     cores: int
@@ -163,7 +163,9 @@ class _Filling:
 
 
 def _crash_processor(section: Mapping[str, Any], layout: Layout, cores: int) -> Rollout:
-    """Its spool is the user's where the study had it named; finished items are not offered again."""
+    """Return the rollout; the spool is the user's if the study named it, and finished items are not put
+    back.
+    """
     spool = section.get("spool")
     variant: Mapping[str, Any] = (section.get("variants") or {}).get(layout.variant) or {}
     merged = {
@@ -200,7 +202,7 @@ def _crash_processor(section: Mapping[str, Any], layout: Layout, cores: int) -> 
 
 
 def _running(section: Mapping[str, Any]) -> dict[str, Any]:
-    """What is the same for every kind of service."""
+    """Return the settings that are the same for every kind of service."""
     stop = section.get("stop") or {}
     return {
         "stop_signal": str(stop.get("signal", "TERM")),
@@ -213,31 +215,33 @@ def _running(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _layout_variables(layout: Layout) -> dict[str, str]:
-    """What tuner tells every worker; see ``ServiceSpec``."""
+    """Return the variables that tuner sets for every worker; see ``ServiceSpec``."""
     names = ("processes", "threads", "process", *(["variant"] if layout.variant else []))
     return {f"TUNER_{name.upper()}": f"{{{name}}}" for name in names}
 
 
 def _reads_variables(form: Form, service: Service) -> bool:
-    """Whether a record says threads in no other way than by what tuner tells every worker."""
+    """Return whether the only setting of threads in a record is the variable that tuner sets for every
+    worker.
+    """
     return bool(form.threads) and form.layout == Told() and not service.in_production
 
 
 def _needs_queue_options(service: Service, n_programs: int) -> bool:
-    """Whether its sentence is of this layout: most are of several programs, the others say a number."""
+    """Return whether the record's sentence on queue options applies to this number of programs."""
     return "{" in service.in_production or (n_programs > 1 and not service.names)
 
 
 def _is_command_needed(
     words: Sequence[str], own_words: Sequence[str], layout: Layout, service: Service | None
 ) -> bool:
-    """Whether the environment alone does not say the layout."""
+    """Return whether the command is needed because the environment alone does not set the layout."""
     is_own_variant = bool(layout.variant) and (service is None or service.form(layout.variant) is None)
     return is_own_variant or tuple(words) != tuple(own_words) or any(map(_says_layout, words))
 
 
 def _is_another_command(section: Mapping[str, Any], measured: _MeasuredCommand) -> bool:
-    """Whether a form has made another command of the user's: of ``rq worker-pool``, ``rq worker``."""
+    """Return whether a form replaced the user's command, such as ``rq worker-pool`` by ``rq worker``."""
     own = tuple(map(str, section.get("command") or ()))
     return bool(section.get("variants")) and measured.words[: len(own)] != own
 
@@ -249,14 +253,14 @@ def _says_layout(text: str) -> bool:
 def _looked_at(
     words: tuple[str, ...], service: Service, environment: Mapping[str, str] | None = None
 ) -> Command:
-    """The command that *words* start, without what starts it: ``nice -n 5`` has options of its own."""
+    """Return the parsed command of *words*, without prefixes: ``nice -n 5`` has options of its own."""
     return Command(parse_command(words).words, environment or {}, grammar=service.grammar)
 
 
 def _form_of(
     service: Service, merged: Mapping[str, Any], layout: Layout, measured: _MeasuredCommand
 ) -> Form | None:
-    """The form that a study started: that of the variant, else the one whose words are there."""
+    """Return the form that a study started: that of the variant, else the one whose words are present."""
     if (form := service.form(layout.variant)) is not None:
         return form
     candidates = [
@@ -278,7 +282,7 @@ def _is_applied(one: Told, measured: _MeasuredCommand) -> bool:
 
 
 def _queue_additions(service: Service, section: Mapping[str, Any], environment: Mapping[str, str]) -> Told:
-    """The variables by which only the study's workers were told their queue, as the study's cautions say."""
+    """Return the variables that set the queue only for the study's workers, by the study's cautions."""
     if service.told_queue is None or QUEUE_SET not in (section.get("cautions") or {}):
         return Told()
     names = service.told_queue("").environment
@@ -288,7 +292,7 @@ def _queue_additions(service: Service, section: Mapping[str, Any], environment: 
 def _without_measuring(
     service: Service, measured: _MeasuredCommand
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The words and the environment without the probe and what the record says is for measuring only."""
+    """Return words and environment without the probe and the record's measuring options."""
     words, environment = service.production_words(measured.words), dict(measured.environment)
     unwanted = [one.told for one in service.probes if _is_in_use(one, measured)]
     measuring = service.measuring_only
@@ -313,21 +317,22 @@ def _without_measuring(
 
 
 def _is_filled(word: str, flag: str) -> bool:
-    """Whether *word* is *flag* with a value of the command in place of `GIVEN`."""
+    """Return whether *word* is *flag* with a value of the command in place of `GIVEN`."""
     before, given, after = flag.partition(GIVEN)
     return bool(given) and word.startswith(before) and word.endswith(after)
 
 
 def _is_in_use(counted: Counted, measured: _MeasuredCommand) -> bool:
-    """Whether the words of *counted* in a command are tuner's: they say what only a launch knows, or are of
-    the probe that was used."""
+    """Return whether the words of *counted* in a command come from tuner: they contain a value that only a
+    launch has, or belong to the probe that was used.
+    """
     additions = counted.told
     texts = (*additions.flags, *additions.environment.values(), *additions.besides.values())
     return any("{TUNER_" in text for text in texts) or counted.name in measured.probe.values()
 
 
 def _without(words: tuple[str, ...], flags: tuple[str, ...]) -> tuple[str, ...]:
-    """*words* without *flags* where they stand last: tuner's stand behind the user's."""
+    """Return *words* without *flags* at their last occurrence: tuner's follow the user's."""
     place = _place(words, flags)
     return words if place is None else (*words[:place], *words[place + len(flags) :])
 
@@ -342,7 +347,9 @@ def _place(words: tuple[str, ...], flags: tuple[str, ...]) -> int | None:
 def _without_probe_fields(
     words: tuple[str, ...], environment: Mapping[str, str]
 ) -> tuple[tuple[str, ...], dict[str, str], list[str]]:
-    """Without what a user told a service of the probe; what was left out is told."""
+    """Return words and environment without the user's settings for the probe, and notes on what was
+    dropped.
+    """
     kept: list[str] = []
     left_out: list[str] = []
     for word in words:
@@ -364,7 +371,7 @@ def _is_of_probe(text: str) -> bool:
 
 
 def _options(flags: Iterable[str]) -> dict[str, str]:
-    """``--workers=4`` as workers: 4; an option without a value is ``true``."""
+    """Return ``--workers=4`` as workers: 4; an option without a value is ``true``."""
     found = (_OPTION.fullmatch(flag) for flag in flags)
     return {match[1]: "true" if match[2] is None else match[2] for match in found if match is not None}
 

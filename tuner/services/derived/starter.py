@@ -73,7 +73,7 @@ service:
 
 
 def web_starter(words: Sequence[str], url: str, name: str) -> str:
-    """The text of a config for a web server that tuner does not know, which may listen at *url*."""
+    """Return a config for a web server that tuner does not know, which may listen at *url*."""
     programs = "one" if any("{processes}" in word for word in words) else "each"
     threads = "yes" if any("{threads}" in word for word in words) else "no"
     config = _WEB.format(name=name, command=_flow(list(words)), url=url, programs=programs, threads=threads)
@@ -88,15 +88,15 @@ def starter(
     name: str,
     hide: Callable[[Any], Any],
 ) -> str:
-    """The text of a config.
+    """Return the text of a config.
 
     Args:
-        service: the record of what *words* start; None: a script.
+        service: the record of the service that *words* start; None: a script.
         words: the command.
         given: settings of the record that the user has named.
-        environment: what the command will find.
+        environment: the environment of the command.
         name: of a script.
-        hide: takes secrets out of what was found in the environment.
+        hide: removes secrets found in the environment.
     """
     if service is None:
         return _SCRIPT.format(name=name, command=_flow(list(words))) + _STUDY.format(variants="")
@@ -167,19 +167,19 @@ def _line(key: str, value: str, comment: str) -> str:
 
 
 def _flow(value: Any) -> str:
-    """*value* as YAML in one line."""
+    """Return *value* as YAML in one line."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000, allow_unicode=True)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-# What a record says, as plain data for people and programs.
+# Contents of a record as plain data, for people and programs.
 
 
 _EXAMPLE = (2, 3)  #: processes and threads of the layout that is shown
 
 
 def describe_record(service: Service) -> dict[str, Any]:
-    """The record *service* as mappings, lists and texts; the layouts shown in it are 2x3 and 2x-."""
+    """Return the record *service* as mappings, lists and texts; its example layouts are 2x3 and 2x-."""
     return {
         "service": service.name,
         "summary": service.summary,
@@ -227,7 +227,7 @@ def _form(form: Form, service: Service) -> dict[str, Any]:
 
 
 def _describe_additions(reported: Told, layout: Layout) -> dict[str, Any]:
-    """What the environment and the flags are in *layout*."""
+    """Return the variables and flags of *layout*."""
     fields = ("TUNER_COUNTER_DIR", "TUNER_STATSD", "TUNER_PROBE_PORT")
     spec = ServiceSpec("", reported.flags, reported.environment, probe_fields=fields)
     environment = spec.environment_of(layout, 0, 2)
@@ -239,7 +239,7 @@ def _describe_additions(reported: Told, layout: Layout) -> dict[str, Any]:
 
 
 def _fed_by(service: Service) -> str | None:
-    """The kind of feeder that the example's command gets; None: the user feeds it."""
+    """Return the kind of feeder that the example's command gets; None: the user feeds it."""
     from tuner.services.expansion import expand_service
 
     feeder = expand_service(service, {"command": service.example}, {}, None).get("feeder")

@@ -43,7 +43,7 @@ return gone
 
 
 def own_metrics(index: Any, n: int, policy: str) -> list[uuid.UUID]:
-    """The same *n* metrics in each launch; those that are not there yet are made."""
+    """Return the same *n* metrics in each launch, and create missing ones."""
     wanted = [uuid.uuid5(uuid.NAMESPACE_OID, f"{CREATOR} {policy} {number}") for number in range(n)]
     there = {metric.id for metric in index.list_metrics(attribute_filter={"in": {"id": wanted}})}
     for one in wanted:
@@ -53,7 +53,7 @@ def own_metrics(index: Any, n: int, policy: str) -> list[uuid.UUID]:
 
 
 def feed(driver: Any, client: Any, metrics: list[uuid.UUID], stopping: threading.Event) -> None:
-    """Look and put until *stopping*."""
+    """Check and refill the metrics until *stopping*."""
     sacks = ((str(driver.sack_for_metric(one)), str(one)) for one in metrics)
     client.delete(KEYS)
     client.rpush(KEYS, *(redis.SEP_S.join(parts) for parts in sacks))
@@ -71,7 +71,7 @@ def feed(driver: Any, client: Any, metrics: list[uuid.UUID], stopping: threading
 
 
 def main() -> None:
-    """Feed until TERM."""
+    """Feed until SIGTERM."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

@@ -27,7 +27,7 @@ def _users_own() -> Any:
     module, _, name = os.environ[PATH].strip().rpartition(".")
     sys.path.append(os.getcwd())  # as SAQ does
     found = getattr(import_module(module), name)
-    return found() if callable(found) else found  # SAQ takes a function that gives them, too
+    return found() if callable(found) else found  # SAQ accepts a function that returns them, too
 
 
 def _with_concurrency(own: Any, concurrency: int) -> dict[str, Any]:
