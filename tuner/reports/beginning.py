@@ -22,17 +22,17 @@ def describe_start(
     feeds: str,
     is_new: bool = True,
 ) -> Sequence[str]:
-    """The lines.
+    """Return the lines printed before a study.
 
     Args:
-        study: what is asked for.
-        n_first: layouts that the first block has.
-        look_s: until the provisional ranking of a first look; None: there is none.
-        first_s: until each of these was seen once.
-        answer_s: until the study ends, at the least and at the most.
-        starts: what is started for each layout, as it would be typed.
-        feeds: where its items come from, as part of a sentence.
-        is_new: False: some of it was measured before, and nothing is said of the time.
+        study: the requested study.
+        n_first: number of layouts in the first block.
+        look_s: seconds until the provisional ranking of a first look; None: there is none.
+        first_s: seconds until each of these has been measured once.
+        answer_s: least and greatest number of seconds until the study ends.
+        starts: commands started for each layout, as they would be typed.
+        feeds: source of its items, as part of a sentence.
+        is_new: False: the study is resumed, so no times are given.
     """
     layouts = [str(layout) for layout in study.layouts]
     named = ", ".join(layouts) if len(layouts) <= _NAMED else f"{layouts[0]} ... {layouts[-1]}"
@@ -48,7 +48,7 @@ def describe_start(
 
 
 def describe_times(study: StudyRecord, n_first: int, first_s: float, answer_s: tuple[float, float]) -> str:
-    """How long it takes, in a sentence; the arguments as for `describe_start`."""
+    """Return a sentence on the duration; arguments as for `describe_start`."""
     quickest_s, longest_s = answer_s
     budget_s = study.budget_s
     each = "each" if n_first == len(study.layouts) else f"{n_first} of them"

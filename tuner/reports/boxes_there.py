@@ -10,7 +10,7 @@ _HEADERS = ("box", "host", "cores", "tuner", "it", "seen")
 
 
 def render_boxes_there(boxes: Sequence[tuple[str, str, float, str, bool, float]]) -> str:
-    """Name, host, cores, version of tuner, whether it is busy, and seconds since it was seen, of each box."""
+    """Return a table with name, host, cores, tuner version, state, and seconds since the last contact."""
     if not boxes:
         return "No host is connected. Run on each host: tuner box ADDRESS\n"
     rows = [

@@ -14,7 +14,7 @@ _A_SHIFT = 0.02  #: of the whole box: from here on it is worth a word
 
 
 def check_sentence(checked: Checked) -> str:
-    """What is claimed, with its kind and confidence, and what it took."""
+    """Return the claim with its kind, confidence and cost, as a sentence."""
     check, asked = checked.check, checked.asked
     names = ", ".join(str(one.other) for one in check.against)
     cost = f"{pluralize(check.n_blocks, 'block')}, {render_rest(checked.spent_s)}"
@@ -33,7 +33,7 @@ def check_sentence(checked: Checked) -> str:
 
 
 def check_notes(checked: Checked) -> list[str]:
-    """What else there is to know, a sentence each."""
+    """Return further remarks, a sentence each."""
     check, asked, found = checked.check, checked.asked, []
     if check.state == "open" and asked.winner not in checked.failed:
         if checked.rest_s is not None and check.rest_blocks is not None:
@@ -82,7 +82,7 @@ def check_notes(checked: Checked) -> list[str]:
 
 
 def render_check(checked: Checked) -> str:
-    """The claim, what limits it, and each difference."""
+    """Return the claim, its limits, and all differences as text."""
     rows = tuple(
         (
             str(one.other),
@@ -102,7 +102,7 @@ def render_check(checked: Checked) -> str:
 
 
 def check_facts(checked: Checked) -> dict[str, Any]:
-    """The same for programs; docs/json.md has the fields."""
+    """Return the same as JSON fields, listed in docs/json.md."""
     check, asked = checked.check, checked.asked
     return {
         "schema_version": 1,
@@ -143,7 +143,7 @@ def _role(layout: Layout, current: Layout | None) -> str:
 
 
 def _share(gap: float) -> str:
-    """``4 % more``, from a difference of logarithms."""
+    """Return a difference of logarithms as ``4 % more``."""
     ratio = exp(gap) - 1
     if abs(ratio) < 0.0005:
         return "as much"

@@ -32,7 +32,7 @@ _HALVED = {"restart": "halved", "ties": "with twice the differences"}
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The study that is asked for."""
+    """The requested study."""
 
     service: str
     layouts: tuple[Layout, ...]
@@ -43,7 +43,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class SlicesForecast:
-    """The asked study, if its layouts take turns."""
+    """Forecast for the requested study if its layouts take turns."""
 
     n_layouts: int  #: most that take turns; 1: they run one after the other
     cost: Cost | None  #: None: there was no time to simulate it, or layouts do not take turns
@@ -53,7 +53,7 @@ class SlicesForecast:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a pilot says of a study."""
+    """Results of a pilot for the planned study."""
 
     order: Order
     pilot: Pilot
@@ -67,7 +67,7 @@ class Plan:
 
 
 def render_plan(plan: Plan) -> str:
-    """The noise, the table of costs, and what limits."""
+    """Return the noise, the table of costs, and the limits as text."""
     pilot, order = plan.pilot, plan.order
     asked = plan.costs[ForecastOptions(order.kind, order.within)]
     head = (
@@ -122,7 +122,7 @@ def render_plan(plan: Plan) -> str:
 
 
 def limit_sentence(plan: Plan) -> str:
-    """What limits the asked study."""
+    """Return a sentence on the limits of the requested study."""
     asked = f"within {percent(plan.order.within)}, {plan.order.kind}"
     limits = limiting(plan.savings)
     hours = plan.costs[ForecastOptions(plan.order.kind, plan.order.within)].mean_hours
@@ -149,7 +149,7 @@ def limit_sentence(plan: Plan) -> str:
 
 
 def slices_sentences(plan: Plan) -> list[str]:
-    """Return whether layouts take turns, and the time; none if slices are not asked for."""
+    """Return sentences on whether layouts take turns, and on the time; none without slices."""
     found = plan.slices
     if found is None:
         return []
@@ -175,7 +175,7 @@ def slices_sentences(plan: Plan) -> list[str]:
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
-    """The same for programs; docs/json.md has the fields."""
+    """Return the same as JSON fields, listed in docs/json.md."""
     pilot = plan.pilot
     return {
         **_order_facts(plan.order),
@@ -233,7 +233,7 @@ def _slices_facts(plan: Plan, found: SlicesForecast) -> dict[str, Any]:
 
 
 def unknown_facts(order: Order, why: str) -> dict[str, Any]:
-    """The same where nothing can be told of the study, and *why*, a sentence."""
+    """Return the same fields if no estimate is possible, with the reason *why*, a sentence."""
     known: dict[str, Any] = {"pilot": None, "noise": None, "costs": [], "limits": None}
     known |= {"grid_grows": None, "computed_s": 0.0}
     return {**_order_facts(order), "unknown": why, **known}
@@ -251,9 +251,9 @@ def _order_facts(order: Order) -> dict[str, Any]:
 
 
 def growth_sentence(layouts: Sequence[Layout], most: Layout | None, bottleneck: Sequence[What]) -> str:
-    """That a grid may grow before its first block, and how likely the pilot makes it.
+    """Return a sentence on whether the grid may grow before its first block, by the pilot's result.
 
-    *most* is the layout with the most threads in the pilot, with its *bottleneck*; None: that is not known.
+    *most* is the layout with the most threads in the pilot, with its *bottleneck*; None: unknown.
     """
     edge = corner_of(layouts)
     what = "threads" if edge.has_threads else "processes"
@@ -272,7 +272,7 @@ def growth_sentence(layouts: Sequence[Layout], most: Layout | None, bottleneck: 
 
 
 def _cautions(plan: Plan, asked: Cost) -> list[str]:
-    """What may make it otherwise, a sentence each."""
+    """Return reasons for other results than planned, a sentence each."""
     pilot, found = plan.pilot, [] if plan.grows is None else [plan.grows]
     unseen = [layout for layout in plan.order.layouts if layout not in pilot.levels]
     if unseen:

@@ -11,7 +11,7 @@ from tuner.reports.text.formats import Table, render_table
 
 
 def render_replay(suite: Suite | RecordedStudy, result: ReplaySummary) -> str:
-    """What was replayed, in a sentence, and its figures as a small table."""
+    """Return a sentence on the replay, and its figures as a small table."""
     known = _floor(suite) if isinstance(suite, Suite) else _recorded(suite)
     kind = "" if result.kind == "none" else f", {result.kind}"
     headline = (

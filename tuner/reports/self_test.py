@@ -19,7 +19,7 @@ _RULES = {
 
 
 def render_self_test(layout: Layout, test: SelfTest, pilot: Pilot | None, spent_s: float) -> str:
-    """How often differences were found that are not there, and how small one can be seen."""
+    """Return the rate of false alarms and the smallest detectable difference, as text."""
     rates = tuple(
         (_RULES[rate.rule], f"{rate.n_alarms} of {rate.n}", percent(rate.ratio), _reach(rate))
         for rate in test.rates
@@ -53,7 +53,7 @@ def render_self_test(layout: Layout, test: SelfTest, pilot: Pilot | None, spent_
 
 
 def self_test_facts(layout: Layout, test: SelfTest, pilot: Pilot | None, spent_s: float) -> dict[str, Any]:
-    """The same for programs; docs/json.md has the fields."""
+    """Return the same as JSON fields, listed in docs/json.md."""
     return {
         "schema_version": 1,
         "layout": str(layout),
@@ -94,7 +94,7 @@ def self_test_facts(layout: Layout, test: SelfTest, pilot: Pilot | None, spent_s
 
 
 def _words(test: SelfTest) -> list[str]:
-    """What the figures can show and what not."""
+    """Return the meaning and the limits of the figures."""
     ranking = test.rates[0]
     labellings = f"all {ranking.n}" if ranking.every else f"{ranking.n} of the 2^{test.n_pairs}"
     found = [

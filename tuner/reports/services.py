@@ -12,7 +12,7 @@ _WIDTH = 14  #: of the first column
 
 
 def render_services(services: Sequence[Mapping[str, Any]]) -> str:
-    """One line each: the name, what it is, its forms with their layouts, who counts it."""
+    """Return one line per service: name, summary, forms with their layouts, probe."""
     rows = tuple(
         (
             one["service"],
@@ -26,7 +26,7 @@ def render_services(services: Sequence[Mapping[str, Any]]) -> str:
 
 
 def render_service(one: Mapping[str, Any]) -> str:
-    """The page of one service, as `services.described` gives it."""
+    """Return the page of one service, as `services.described` gives it."""
     lines = [f"{one['service']}: {one['summary']}.", ""]
     lines += _pair("typed as", f"tuner grid -- {one['example']}")
     lines += _pair("page", one["page"])

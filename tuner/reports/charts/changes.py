@@ -30,7 +30,7 @@ _FURTHEST = 2.0  #: an interval that reaches so many times as far as the largest
 def changes_picture(
     found: StudyComparison, *, width: float = WIDE, name: str = "changes", most: int = _MOST
 ) -> DrawnPicture | None:
-    """The first *most* layouts of the table, all together above them; None: no layout has a change."""
+    """Return the chart of the first *most* layouts, below their mean change; None: no layout has a change."""
     rows = [one for one in in_order(found) if one.ratio.mean is not None]
     if not rows:
         return None

@@ -12,7 +12,7 @@ _BAND = 0.1
 
 
 def prediction_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = "foretold") -> DrawnPicture:
-    """A mark for each layout: where the model is right it lies on the line."""
+    """Return the chart with a mark for each layout, on the diagonal if the prediction is exact."""
     points = [
         (TEN_MINUTES_S * row.predicted_per_s, TEN_MINUTES_S * row.measured_per_s, row) for row in errors.rows
     ]

@@ -24,7 +24,7 @@ ORANGE, VERMILLION, PURPLE, GREY = "#e69f00", "#d55e00", "#cc79a7", "#bdc3c9"
 
 
 def amount_colour(share: float) -> str:
-    """Of an amount from 0 to 1."""
+    """Return the colour of an amount from 0 to 1."""
     place = min(1.0, max(0.0, share)) * (len(_VIRIDIS) - 1)
     left = min(int(place), len(_VIRIDIS) - 2)
     mixed = (
@@ -35,19 +35,19 @@ def amount_colour(share: float) -> str:
 
 
 def ink_on(colour: str) -> str:
-    """Black or white: what has the better contrast on *colour*; at least 4.5 (WCAG 2)."""
+    """Return black or white, whichever has the better contrast on *colour*, at least 4.5 (WCAG 2)."""
     light = luminance(colour)
     return "#000" if (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) else "#fff"
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance of ``#rrggbb``, 0 to 1."""
+    """Return the relative luminance of ``#rrggbb``, 0 to 1."""
     parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-# Names beside marks, where there is room for them.
+# Names next to marks, where there is room for them.
 
 _MARK = 7.0  #: px from the middle of a mark to its edge
 _LINE = 11.0
@@ -63,10 +63,10 @@ def labels(
     most: int = 24,
     lines: Sequence[Box] = (),
 ) -> str:
-    """The names of *points* (x, y, name, whether it is bold), the first ones first.
+    """Return the names of *points* (x, y, name, whether it is bold); earlier points have priority.
 
-    A name stands where it meets no mark, no other name and none of *lines* (which have no width or no
-    height), within *width*; where there is no such place it is left out: the mark tells it.
+    A name is placed within *width*, away from marks, other names and *lines* (which have no width or no
+    height). If there is no such place, it is left out, and only the tooltip of the mark shows it.
     """
     taken: list[Box] = [(x - _MARK, y - _MARK, 2 * _MARK, 2 * _MARK) for x, y, _, _ in points]
     taken += [(x - _CLEAR, y - _CLEAR, w + 2 * _CLEAR, h + 2 * _CLEAR) for x, y, w, h in lines]
@@ -95,7 +95,7 @@ def _meet(one: Box, other: Box) -> bool:
     )
 
 
-# From values to places in a picture, and where to put ticks.
+# Scales from values to positions in a picture, and their ticks.
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _FROM_ZERO = 0.55  #: an axis begins at 0 where the smallest value is less than this share of the largest
@@ -103,7 +103,7 @@ _FROM_ZERO = 0.55  #: an axis begins at 0 where the smallest value is less than 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A straight axis: *low* lies at px *start*, *high* at px *end*."""
+    """A linear axis: *low* is at *start* px, *high* at *end* px."""
 
     low: float
     high: float
@@ -111,21 +111,21 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Where *value* lies; what is outside lies at the edge."""
+        """Return the position of *value* in px; values outside the axis are at its ends."""
         share = (value - self.low) / (self.high - self.low)
         return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
 
     def ticks(self, most: int) -> list[float]:
-        """Round values within the axis, about *most* of them at most."""
+        """Return round values within the axis, about *most* of them."""
         step = nice_step((self.high - self.low) / max(1, most - 1))
         first, last = ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9)
         return [step * n for n in range(first, last + 1)]
 
 
 def scale_for(values: Iterable[float], start: float, end: float, *, zero: bool | None = None) -> Scale:
-    """An axis on which all of *values* lie, with round ends.
+    """Return an axis with round ends that contains all *values*.
 
-    *zero* says whether 0 is on it; None: where the values are spread widely anyway.
+    *zero*: whether it contains 0; None: only if the values are widely spread.
     """
     known = [value for value in values if isfinite(value)]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
@@ -139,13 +139,13 @@ def scale_for(values: Iterable[float], start: float, end: float, *, zero: bool |
 
 
 def nice_step(rough: float) -> float:
-    """The round step (1, 2, 2.5 or 5 times a power of ten) that is not less than *rough*."""
+    """Return the smallest round step (1, 2, 2.5 or 5 times a power of ten) that is at least *rough*."""
     power = 10.0 ** floor(log10(rough))
     return next(power * step for step in _STEPS if power * step >= rough * (1 - 1e-9))
 
 
 def tick_texts(ticks: list[float]) -> list[str]:
-    """All of *ticks* with as many digits as tell them apart."""
+    """Return the texts of *ticks*, with enough digits to distinguish them."""
     step = min((later - earlier for earlier, later in pairwise(ticks)), default=1.0)
     digits = next(
         (n for n in range(7) if abs(step * 10**n - round(step * 10**n)) < 1e-6 * step * 10**n), None
@@ -165,7 +165,7 @@ _TICK_EVERY_UP = 32.0
 
 
 def x_axis(scale: Scale, top: float, bottom: float, title: str) -> str:
-    """Grid lines from *top* to *bottom*, ticks and the title below."""
+    """Return grid lines from *top* to *bottom*, with ticks and the title below."""
     ticks = scale.ticks(max(3, int(abs(scale.end - scale.start) / _TICK_EVERY)))
     parts = [line(scale(tick), top, scale(tick), bottom, "grid") for tick in ticks]
     parts += [
@@ -178,7 +178,7 @@ def x_axis(scale: Scale, top: float, bottom: float, title: str) -> str:
 
 
 def y_axis(scale: Scale, left: float, right: float, title: str, *, unit: str = "") -> str:
-    """Grid lines from *left* to *right*, ticks at the left, the title above them."""
+    """Return grid lines from *left* to *right*, with ticks at the left and the title above."""
     ticks = scale.ticks(max(3, int(abs(scale.end - scale.start) / _TICK_EVERY_UP)))
     parts = [line(left, scale(tick), right, scale(tick), "grid") for tick in ticks]
     parts += [
@@ -190,13 +190,15 @@ def y_axis(scale: Scale, left: float, right: float, title: str, *, unit: str = "
 
 
 def y_labels_width(scale: Scale, unit: str = "") -> float:
-    """How much room the labels of `y_axis` take, px."""
+    """Return the width in px of the labels of `y_axis`."""
     ticks = scale.ticks(max(3, int(abs(scale.end - scale.start) / _TICK_EVERY_UP)))
     return max((width_of(text + unit, SMALL) for text in tick_texts(ticks)), default=0.0) + 8
 
 
 def legend(entries: Sequence[tuple[str, str]], left: float, top: float, right: float) -> tuple[str, float]:
-    """Signs (drawn around 0, 0) with their words, in lines; and where the last line ends, px."""
+    """Return symbols (drawn around 0, 0) with their texts, in lines; and the position of the last line in
+    px.
+    """
     parts, x, y = [], left, top
     for sign, text in entries:
         width = 20 + width_of(text, SMALL) + 14
@@ -209,7 +211,7 @@ def legend(entries: Sequence[tuple[str, str]], left: float, top: float, right: f
 
 
 def whisker(scale: Scale, low: float, high: float, y: float) -> str:
-    """An interval at the height *y*: a bar where it ends, an arrow where it goes on outside."""
+    """Return an interval at the height *y*: a bar at each end, or an arrow where it leaves the picture."""
     start, end = scale(low), scale(high)
     ends = ((start, -4 if low < scale.low else 0), (end, 4 if high > scale.high else 0))
     parts = [line(start, y, end, y, "whisker")]
@@ -220,25 +222,25 @@ def whisker(scale: Scale, low: float, high: float, y: float) -> str:
 
 
 def dot(radius: float = 4.0) -> str:
-    """The usual mark, at 0, 0."""
+    """Return the usual mark, at 0, 0."""
     return element("circle", r=radius, class_="dot")
 
 
 def diamond(size: float = 5.5) -> str:
-    """A mark that differs from a dot in its shape."""
+    """Return a mark of another shape than a dot."""
     return element("path", d=f"M0 {-size}L{size} 0L0 {size}L{-size} 0Z", class_="dot")
 
 
 def ring(radius: float = 3.6) -> str:
-    """An open dot."""
+    """Return an open dot."""
     return element("circle", r=radius, class_="open")
 
 
 def cross(size: float = 3.8) -> str:
-    """What does not count."""
+    """Return the mark of invalid values."""
     return element("path", d=f"M{-size} {-size}L{size} {size}M{-size} {size}L{size} {-size}", class_="cross")
 
 
 def at(x: float, y: float, sign: str, class_: str | None = None) -> str:
-    """*sign* put at (x, y)."""
+    """Return *sign* moved to (x, y)."""
     return element("g", sign, class_=class_, transform=f"translate({x:.1f} {y:.1f})")

@@ -32,7 +32,7 @@ _BAR = 12.0  #: height of the scale of colours
 def heat_map_svg(
     overview: Overview, *, variant: str | None = None, width: float = WIDE, standalone: bool = False
 ) -> str:
-    """One variant of the service (None: that of the best layout) as SVG."""
+    """Return one variant of the service (None: that of the best layout) as SVG."""
     if variant is None:
         variant = next((row.layout.variant for row in overview.ranking.rows), "")
     picture = heat_map_picture(overview, variant, width=width)
@@ -60,7 +60,7 @@ def heat_map_picture(
     if not means or all(value_ranked_by(row, ranking).mean is None for row in cells.values()):
         return None
     has_threads = any(row.layout.has_threads for row in cells.values())
-    if not has_threads:  # one row alone: then processes go along it
+    if not has_threads:  # a single row: then processes are the columns
         cells = {(0, processes): row for (processes, _), row in cells.items()}
     down = sorted({one for one, _ in cells}, reverse=True)
     across = sorted({one for _, one in cells})
@@ -102,7 +102,7 @@ def _cell(
     name: str,
     tip: str,
 ) -> str:
-    """*box*: its left, top, width and height."""
+    """Return one cell; *box*: its left, top, width and height."""
     x, y, wide, high = box
     value = value_beside(row, ranking)
     if value.mean is None:
@@ -114,7 +114,7 @@ def _cell(
     marks = [rectangle(x, y, wide, high, fill=colour, class_="cell")]
     middle = x + wide / 2
     text = items(value.mean)
-    if 6.4 * len(text) + 4 > wide and value.mean >= 1000:  # a phone
+    if 6.4 * len(text) + 4 > wide and value.mean >= 1000:  # narrow cells of a phone
         text = f"{value.mean / 1000:.1f}k"
     interval = (
         None if value.low is None or value.high is None else f"{items(value.low)}\u2013{items(value.high)}"
@@ -122,7 +122,7 @@ def _cell(
     if interval is not None and high >= 34 and width_of(interval, 11) + 11 <= wide:
         marks.append(words(text, middle, y + high / 2 - 1, class_=f"c b {ink}"))
         marks.append(words(interval, middle, y + high / 2 + 13, class_=f"c s {ink}"))
-    elif width_of(text.replace("1", "0"), 11) + 3 <= wide and high >= 14:  # alike for all digits
+    elif width_of(text.replace("1", "0"), 11) + 3 <= wide and high >= 14:  # the same for all digits
         marks.append(words(text, middle, y + high / 2 + 4, class_=f"c s {ink}"))
     if row.group == "best-or-tied":
         inset = min(3.0, wide / 6)
@@ -134,7 +134,7 @@ def _cell(
 
 
 def _colours(low: float, high: float, y: float, width: float, title: str) -> str:
-    """The scale of colours, with its ticks."""
+    """Return the colour scale with its ticks."""
     long = min(280.0, width - _LEFT - 20)
     n = 32
     boxes = [

@@ -13,7 +13,7 @@ from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.ranking.overview import Overview
 from tuner.reports.charts.picture import line, words
 
-# Time across a picture, the long pauses of a study cut out.
+# Time axis of a chart, without the long pauses of a study.
 
 Span = tuple[float, float]  #: wall seconds from, to
 
@@ -30,12 +30,12 @@ _STEPS_S = (
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """Stretches of time beside each other: wall seconds from, to, and px from, to."""
+    """Consecutive periods on the axis: start and end in wall seconds, and start and end in px."""
 
     stretches: tuple[tuple[float, float, float, float], ...]
 
     def __call__(self, wall_s: float) -> float:
-        """Where that moment lies, px; within a pause at its edge."""
+        """Return the position of a time in px; a time in a pause is at the pause's edge."""
         for from_s, to_s, left, right in self.stretches:
             if wall_s <= to_s:
                 return left + (right - left) * max(0.0, wall_s - from_s) / ((to_s - from_s) or 1.0)
@@ -43,12 +43,12 @@ class TimeAxis:
 
     @property
     def began_s(self) -> float:
-        """The first moment."""
+        """Start of the axis, in wall seconds."""
         return self.stretches[0][0]
 
 
 def stretches_of(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The time that *spans* take together, its long pauses cut out; nothing where there are none."""
+    """Return the time covered by *spans*, without long pauses; empty if there are no spans."""
     ordered = sorted(spans)
     if not ordered:
         return ()
@@ -67,7 +67,7 @@ def stretches_of(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def time_axis(stretches: Sequence[Span], left: float, right: float) -> TimeAxis:
-    """An axis for *stretches* of time, at least one; what lies between them is cut out."""
+    """Return an axis for *stretches* of time, at least one, without the time between them."""
     active_s = sum(to_s - from_s for from_s, to_s in stretches) or 1.0
     px = right - left - _CUT * (len(stretches) - 1)
     placed, x = [], left
@@ -79,7 +79,7 @@ def time_axis(stretches: Sequence[Span], left: float, right: float) -> TimeAxis:
 
 
 def axis_below(axis: TimeAxis, top: float, bottom: float, title: str) -> str:
-    """Grid lines from *top* to *bottom*, times since the beginning, and a sign for each pause."""
+    """Return grid lines from *top* to *bottom*, times since the start, and a mark for each pause."""
     px = sum(right - left for _, _, left, right in axis.stretches)
     active_s = sum(to_s - from_s for from_s, to_s, _, _ in axis.stretches)
     step = next((one for one in _STEPS_S if one >= active_s / max(1.0, px / _TICK_EVERY)), _STEPS_S[-1])
@@ -111,7 +111,7 @@ def _since(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Windows in time order; the lists are equally long."""
+    """Windows in time order; the lists have equal lengths."""
 
     windows: list[WindowRecord] = field(default_factory=list)
     rates: list[float | None] = field(default_factory=list)  #: items per second; None: it does not count
@@ -119,16 +119,16 @@ class Series:
     off: list[float | None] = field(default_factory=list)
 
     def part(self, first: int, n: int) -> Series:
-        """*n* windows from the *first* on, or fewer where it ends."""
+        """Return *n* windows from the *first* on, or fewer at the end."""
         end = first + n
         return Series(self.windows[first:end], self.rates[first:end], self.off[first:end])
 
     def parts(self, n: int) -> list[Series]:
-        """All of it, *n* windows each, the last may have fewer."""
+        """Return all windows in parts of *n*; the last part may be shorter."""
         return [self.part(first, n) for first in range(0, len(self.windows), n)]
 
     def by_box(self, boxes: Sequence[str]) -> dict[str, Series]:
-        """The windows of each of *boxes*, which have them all."""
+        """Return the windows of each of *boxes*, which together have all windows."""
         if len(boxes) == 1:
             return {boxes[0]: self}
         found = {box: Series() for box in boxes}
@@ -137,7 +137,7 @@ class Series:
         return found
 
     def counting(self) -> Series:
-        """Those that count."""
+        """Return the valid windows."""
         if None not in self.rates:
             return self
         is_counting = [rate is not None for rate in self.rates]
@@ -148,7 +148,7 @@ class Series:
         )
 
     def add(self, window: WindowRecord, rate: float | None, off: float | None) -> None:
-        """Add one that is later than all others."""
+        """Add a window that is later than all others."""
         self.windows.append(window)
         self.rates.append(rate)
         self.off.append(off)
@@ -156,7 +156,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class InTime:
-    """All that was measured of a study, in time."""
+    """All measurements of a study, in time order."""
 
     course: Series
     void: tuple[WindowRecord, ...]  #: its void windows
@@ -165,7 +165,7 @@ class InTime:
 
 
 def in_time(overview: Overview) -> InTime:
-    """What was measured of the study, in time."""
+    """Return the measurements of the study in time order."""
     windows = sorted(overview.windows, key=lambda one: one.started_wall_s)
     rates: list[float | None] = []
     spans: list[Span] = []
@@ -173,7 +173,7 @@ def in_time(overview: Overview) -> InTime:
     boxes = dict.fromkeys(one.box for _, one in overview.launches)
     of_launch: dict[int, list[float]] = defaultdict(list)
     first: dict[int, WindowRecord] = {}  #: of each launch
-    for one in windows:  # 100 000 of them: each is looked at once
+    for one in windows:  # up to 100 000, so each is read once
         length_s = one.length_s
         spans.append((one.started_wall_s, one.started_wall_s + length_s))
         boxes[one.box] = None
@@ -199,7 +199,7 @@ def in_time(overview: Overview) -> InTime:
 
 
 def _means(of_launch: Mapping[int, list[float]], first: Mapping[int, WindowRecord]) -> dict[int, float]:
-    """What the windows of each launch's layout gave on its box, on average; by launch."""
+    """Return the mean of each launch's layout on its host, by launch."""
     of_layout: dict[tuple[Layout, str], list[float]] = defaultdict(list)
     for launch, own in of_launch.items():
         of_layout[first[launch].layout, first[launch].box] += own

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from tuner.core.text.safe_text import visible
 
-# Elements of SVG as text, every foreign word in them escaped.
+# SVG elements as text, with all inserted text escaped.
 
 SMALL, USUAL = 11.0, 12.0  #: sizes of text, px
 _WIDE = set("mwMW@%—")
@@ -16,9 +16,9 @@ _NARROW = set("iljtfr.,:;'|! ()[]1")
 
 
 def element(name: str, *children: str, **attributes: object) -> str:
-    """An element; ``class_`` and ``stroke_width`` give ``class`` and ``stroke-width``; None leaves one out.
+    """Return an element; ``class_`` and ``stroke_width`` give ``class`` and ``stroke-width``; None omits one.
 
-    *children* are markup already; attributes are values, escaped here.
+    *children* are markup; attributes are values, which this function escapes.
     """
     text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
@@ -29,36 +29,36 @@ def element(name: str, *children: str, **attributes: object) -> str:
 
 
 def words(text: object, x: float, y: float, **attributes: object) -> str:
-    """A text that stands at (x, y), its base line."""
+    """Return a text whose base line begins at (x, y)."""
     return element("text", in_markup(text, 60), x=x, y=y, **attributes)
 
 
 def with_tooltip(tip: str, *children: str, **attributes: object) -> str:
-    """Marks that tell *tip* to whoever points at them; where there is nothing to tell, the marks alone."""
+    """Return marks with the tooltip *tip*; without a tip, the marks alone."""
     if not tip:
         return "".join(children)
     return element("g", element("title", in_markup(tip, 400)), *children, class_="tip", **attributes)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str, **attributes: object) -> str:
-    """A straight line."""
+    """Return a straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
 
 
 def rectangle(x: float, y: float, width: float, height: float, **attributes: object) -> str:
-    """A box; one that would be less than nothing is nothing."""
+    """Return a rectangle; nothing if its width or height is negative."""
     return element("rect", x=x, y=y, width=max(0.0, width), height=max(0.0, height), **attributes)
 
 
 def width_of(text: object, size: float = USUAL) -> float:
-    """About how wide *text* is in the sans-serif fonts that pages have, px."""
+    """Return the approximate width of *text* in px, in the sans-serif fonts of pages."""
     shown = visible(text, 60)
     ems = sum(0.9 if one in _WIDE else 0.34 if one in _NARROW else 0.6 for one in shown)
     return size * ems
 
 
 def fitting(text: object, width: float, size: float = USUAL) -> str:
-    """*text*, cut so that it fits into *width* px."""
+    """Return *text*, cut to *width* px."""
     shown = visible(text, 60)
     while len(shown) > 2 and width_of(shown, size) > width:
         shown = f"{shown[:-2]}…"
@@ -66,7 +66,7 @@ def fitting(text: object, width: float, size: float = USUAL) -> str:
 
 
 def in_markup(text: object, most: int | None = None) -> str:
-    """Escape what is `visible` of *text* for the text and the attributes of HTML and SVG."""
+    """Return the `visible` part of *text*, escaped for the text and the attributes of HTML and SVG."""
     return escape(visible(text, most))
 
 
@@ -90,7 +90,7 @@ _DARK = (
 
 @dataclass(frozen=True, slots=True)
 class DrawnPicture:
-    """What is drawn, and what it says to those who do not see it."""
+    """A chart, and its text for readers who do not see it."""
 
     name: str  #: of its parts: no other picture of a page has it
     title: str
@@ -100,7 +100,7 @@ class DrawnPicture:
     body: str  #: elements
 
     def svg(self, *, standalone: bool = False) -> str:
-        """Its text; *standalone*: a file by itself, with its own style and ground."""
+        """Return the chart as SVG; *standalone*: a file with its own style and background."""
         labels = f"{self.name}-t {self.name}-d"
         head = element("title", in_markup(self.title), id=f"{self.name}-t")
         head += element("desc", in_markup(self.summary, 1000), id=f"{self.name}-d")
@@ -123,16 +123,16 @@ class DrawnPicture:
 
 
 def chart_style() -> str:
-    """What the classes of a picture look like; the variables in it are those of `theme_variables`."""
+    """Return the style of a chart's classes, which uses the variables of `theme_variables`."""
     return files("tuner.reports.charts").joinpath("chart.css").read_text(encoding="utf-8")
 
 
 def theme_variables() -> tuple[str, str]:
-    """The colours of light and dark pages."""
+    """Return the colours of light and dark pages."""
     return _LIGHT, _DARK
 
 
 def nothing_picture(name: str, title: str, why: str, width: float) -> DrawnPicture:
-    """Stands where there is nothing to draw, and says why."""
+    """Return a placeholder for an empty chart, with the reason."""
     body = words(why, 8, 24, class_="m", font_size=USUAL)
     return DrawnPicture(name, title, why, width, 40, body)

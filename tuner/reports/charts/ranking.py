@@ -39,7 +39,7 @@ _MOST = 40  #: rows that are drawn
 
 
 def ranking_svg(overview: Overview, *, width: float = WIDE, standalone: bool = False) -> str:
-    """The layouts of *overview*, best first, as SVG."""
+    """Return the layouts of *overview*, best first, as SVG."""
     title = "Ranking of layouts"
     picture = ranking_picture(overview, width=width)
     if picture is None:
@@ -50,7 +50,7 @@ def ranking_svg(overview: Overview, *, width: float = WIDE, standalone: bool = F
 def ranking_picture(
     overview: Overview, *, width: float = WIDE, name: str = "ranking", most: int = _MOST
 ) -> DrawnPicture | None:
-    """The first *most* layouts; None: nothing was measured."""
+    """Return the chart of the first *most* layouts; None: nothing was measured."""
     ranking = overview.ranking
     rows = [row for row in ranking.rows if value_ranked_by(row, ranking).mean is not None]
     if not rows:
@@ -104,7 +104,7 @@ def _row(
 
 
 def _places(shown: list[RankedLayout]) -> tuple[list[int], int]:
-    """The line of each row, each group having one for its name above it; and how many lines there are."""
+    """Return the line of each row, with one line above each group for its name; and the number of lines."""
     places, line_ = [], 0
     for number, row in enumerate(shown):
         if number == 0 or row.group != shown[number - 1].group:
@@ -115,7 +115,7 @@ def _places(shown: list[RankedLayout]) -> tuple[list[int], int]:
 
 
 def _intervals(ranking: Ranking) -> str:
-    """What the intervals are, in a few words."""
+    """Return a short explanation of the intervals."""
     level = level_of(ranking)
     if ranking.best is None or all(row.of_best is None for row in ranking.rows):
         return f"with {level} intervals"
@@ -123,7 +123,7 @@ def _intervals(ranking: Ranking) -> str:
 
 
 def _least(row: RankedLayout, ranking: Ranking) -> float | None:
-    """The value that a layout gives at least, by itself; None: not known."""
+    """Return the lower bound of a layout's value, from its own interval; None: unknown."""
     if row.of_best is None or row.of_best.least is None or ranking.best is None:
         return None
     return row.of_best.least * _mean(ranking.best, ranking)

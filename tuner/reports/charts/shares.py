@@ -45,7 +45,7 @@ _LOOKS: dict[Share, tuple[str, str]] = {
 
 
 def shares_svg(overview: Overview, *, width: float = WIDE, standalone: bool = False) -> str:
-    """The bottleneck of each layout, as SVG."""
+    """Return the bottleneck of each layout as SVG."""
     picture = shares_picture(overview, width=width)
     if picture is None:
         why = overview.explanation if isinstance(overview.explanation, str) else "Nothing is known about it."
@@ -56,7 +56,7 @@ def shares_svg(overview: Overview, *, width: float = WIDE, standalone: bool = Fa
 def shares_picture(
     overview: Overview, *, width: float = WIDE, name: str = "shares", most: int = _MOST
 ) -> DrawnPicture | None:
-    """A bar for each layout, fastest first; None: nothing is known."""
+    """Return a bar for each layout, fastest first; None: there are no data."""
     found = overview.explanation
     if not isinstance(found, Explanation) or not found.diagnoses:
         return None

@@ -63,7 +63,7 @@ class TurnsSeen:
 
     @property
     def others(self) -> list[Layout]:
-        """All layouts but the best, those seen most often first."""
+        """Return all layouts but the best, most frequently measured first."""
         seen = {one.layout for one in self.turns} - {self.best}
         return sorted(seen, key=lambda layout: (-len(self.of(layout)), layout))
 

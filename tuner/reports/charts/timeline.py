@@ -50,7 +50,7 @@ _MOST_OFF = 0.5  #: beyond so much above or below its layout's mean a window lie
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Windows that one mark stands for: mostly a single one."""
+    """One or more windows that share a mark, usually a single one."""
 
     from_s: float
     to_s: float
@@ -66,7 +66,7 @@ class Moment:
 def timeline_svg(
     overview: Overview, *, width: float = WIDE, standalone: bool = False, most: int = 400
 ) -> str:
-    """All windows and launches as SVG, of at most *most* marks."""
+    """Return all windows and launches as SVG with at most *most* marks."""
     picture = timeline_picture(overview, width=width, most=most)
     if picture is None:
         picture = nothing_picture(
@@ -83,9 +83,9 @@ def timeline_picture(
     most: int = 400,
     seen: InTime | None = None,
 ) -> DrawnPicture | None:
-    """At most *most* marks: of more windows one stands for several. None: nothing was launched.
+    """Return the chart with at most *most* marks; a mark may stand for several windows. None: no launches.
 
-    *seen* is what `in_time` finds in *overview*, where somebody asked it already.
+    *seen* is the result of `in_time` for *overview*, if it is already known.
     """
     seen = seen or in_time(overview)
     if not seen.stretches:
@@ -126,7 +126,7 @@ def timeline_picture(
     parts += [
         with_tooltip(moment.tooltip, at(axis((moment.from_s + moment.to_s) / 2), void_y - 4, cross(3.2)))
         for moment in found
-        if moment.n_void and len(found) == len(overview.windows)  # else the lane shows their share
+        if moment.n_void and len(found) == len(overview.windows)  # otherwise the lane shows their share
     ]
     signs, end = legend(_legend(overview, found, name), left, bottom + 54, width)
     n_each = ceil(len(overview.windows) / most)
@@ -138,7 +138,7 @@ def timeline_picture(
 
 
 def nothing_counts(overview: Overview) -> str:
-    """The sentence for a study without a valid window."""
+    """Return the sentence for a study without a valid window."""
     if not overview.windows:
         return "No window so far: no launch reached one."
     taken = [one for one in overview.windows if one.block != WARMING_BLOCK]
@@ -149,13 +149,13 @@ def nothing_counts(overview: Overview) -> str:
 
 
 def _moments(overview: Overview, seen: InTime, most: int) -> list[Moment]:
-    """All windows in time order, at most *most* moments of as many windows each."""
+    """Return all windows in time order, in at most *most* groups of equal size."""
     best = {row.layout for row in overview.ranking.of_group("best-or-tied")}
     n_each = max(1, ceil(len(seen.course.windows) / most))
     of_box = seen.course.by_box(seen.boxes)
     return [
         _moment(part, best, min(lane, _MOST_LANES - 1))
-        for lane, box in enumerate(seen.boxes)  # a mark stands for windows of one box
+        for lane, box in enumerate(seen.boxes)  # a mark stands for windows of one host
         for part in of_box[box].parts(n_each)
     ]
 
@@ -208,7 +208,7 @@ def _mark(moment: Moment, axis: TimeAxis, raw: Scale, drift: Scale) -> str:
 
 
 def _windows(moment: Moment, axis: TimeAxis, lane: float, name: str) -> str:
-    """In the lane of launches: what counts is filled, what is void hatched, a part of it where both are."""
+    """Return the launch lane: valid windows filled, invalid ones hatched, mixed groups in proportion."""
     left, right = axis(moment.from_s), axis(moment.to_s)
     n = len(moment.values) + moment.n_void + moment.n_warming
     void = _LANE * moment.n_void / n
@@ -264,8 +264,8 @@ def _describe_launch(launch: LaunchRecord) -> str:
 
 
 def _blocks(overview: Overview, seen: InTime, axis: TimeAxis, bottom: float) -> Iterator[str]:
-    """Where a block begins, if the study is made of whole blocks."""
-    several = len(seen.boxes) > 1  # their blocks lie side by side
+    """Yield marks at the start of each block, if the study consists of whole blocks."""
+    several = len(seen.boxes) > 1  # their blocks run at the same time
     if overview.study.strategy != "all" or overview.study.n_blocks > _MOST_BLOCKS or several:
         return
     began: dict[int, float] = {}
@@ -283,7 +283,7 @@ def _blocks(overview: Overview, seen: InTime, axis: TimeAxis, bottom: float) -> 
 
 
 def _drift(overview: Overview, seen: InTime, axis: TimeAxis, drift: Scale) -> Iterator[str]:
-    """The mean of each block, or of even parts of the study: what the box did meanwhile."""
+    """Yield the mean of each block, or of equal parts of the study: the drift of the host."""
     good = seen.course.counting()
     if overview.study.strategy == "all" and overview.study.n_blocks <= _MOST_BLOCKS:
         by_block: dict[tuple[str, int], Series] = defaultdict(Series)

@@ -52,7 +52,7 @@ class _Point:
 
 
 def trade_svg(overview: Overview, cost: Cost, *, width: float = WIDE, standalone: bool = False) -> str:
-    """Throughput against *cost* as SVG; the front is drawn where the overview was asked for it."""
+    """Return throughput against *cost* as SVG; the front is drawn if the overview has it."""
     picture = trade_picture(overview, cost, width=width)
     if picture is None:
         title = f"Throughput against {_WORDS[cost]}"
@@ -63,9 +63,9 @@ def trade_svg(overview: Overview, cost: Cost, *, width: float = WIDE, standalone
 def trade_picture(
     overview: Overview, cost: Cost, *, width: float = WIDE, name: str | None = None, most_shown: int = 250
 ) -> DrawnPicture | None:
-    """A mark for each layout; None: nobody saw what they cost.
+    """Return a mark for each layout; None: there are no data on the cost.
 
-    The first *most_told* of them, the front before the fastest, tell their figures.
+    Only the first *most_shown* of them, those of the front and then the fastest, have tooltips.
     """
     front = next((one for one in overview.ranking.fronts if one.cost == cost), None)
     points = _points(overview, cost, front)
@@ -105,7 +105,7 @@ def trade_picture(
 
 
 def cost_of(row: RankedLayout, cost: Cost, front: Front | None, cores: float) -> float | None:
-    """What a layout costs: as its front has it, else as its row has it; memory in MB. None: nobody saw it."""
+    """Return the cost of a layout, from its front, else from its row; memory in MB. None: unknown."""
     placed = (
         next((place.cost for place in front.places if place.layout == row.layout), None) if front else None
     )
@@ -158,7 +158,7 @@ def _whisker(point: _Point, along: Scale, up: Scale) -> str:
 
 
 def _steps(points: Sequence[_Point], along: Scale, up: Scale) -> str:
-    """The front: what is reached with so much."""
+    """Return the line of the front: the throughput reached at each cost."""
     first, *others = points
     path = [f"M{along(first.cost):.1f} {up(first.items.mean or 0):.1f}"]
     path += [f"H{along(one.cost):.1f}V{up(one.items.mean or 0):.1f}" for one in others]
@@ -166,7 +166,7 @@ def _steps(points: Sequence[_Point], along: Scale, up: Scale) -> str:
 
 
 def _stretches(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[float, float, float, float]]:
-    """The same line as boxes without width or height: each step goes across, then up."""
+    """Return the same line as boxes without width or height: each step goes across, then up."""
     corners = [(along(one.cost), up(one.items.mean or 0.0)) for one in points]
     found = []
     for (left, low), (right, high) in pairwise(corners):
@@ -175,7 +175,7 @@ def _stretches(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[
 
 
 def _named(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[float, float, str, bool]]:
-    """For labels: those of the front first, then the fastest."""
+    """Return points for labels: those of the front first, then the fastest."""
     order = sorted(points, key=lambda one: (one.standing != "front", -(one.items.mean or 0)))
     return [
         (along(one.cost), up(one.items.mean or 0), str(one.layout), one.standing == "front") for one in order
@@ -183,7 +183,7 @@ def _named(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[floa
 
 
 def _as_measured(points: Sequence[_Point]) -> list[_Point]:
-    """The front by the figures alone, cheapest first: each is faster than all that are cheaper."""
+    """Return the front by the measured values, cheapest first: each point is faster than all cheaper ones."""
     found: list[_Point] = []
     for point in sorted(points, key=lambda one: (one.cost, -(one.items.mean or 0))):
         if point.standing != "out" and (not found or (point.items.mean or 0) > (found[-1].items.mean or 0)):

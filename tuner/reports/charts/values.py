@@ -11,12 +11,12 @@ MOST_OF_MEAN = 1.6
 
 
 def unit_of(ranking: Ranking) -> str:
-    """What the ranking is by, as the title of an axis."""
+    """Return the ranked quantity as the title of an axis."""
     return "items per 10 min" if ranking.objective == "throughput" else "items per CPU second"
 
 
 def tooltip_of(row: RankedLayout, ranking: Ranking) -> str:
-    """Layout, value, interval, group: what is told of a mark that is pointed at."""
+    """Return the tooltip of a mark: layout, value, interval, group."""
     from tuner.reports.ranking.ranking_words import level_of
 
     value = value_beside(row, ranking)

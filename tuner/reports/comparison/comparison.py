@@ -32,7 +32,7 @@ SCHEMA_VERSION = 1
 
 
 def render_comparison_json(found: StudyComparison) -> str:
-    """The same for programs; docs/json.md has the fields; ends in a newline."""
+    """Return the comparison as JSON, with the fields of docs/json.md; ends in a newline."""
     change = found.throughput
     content = {
         "schema_version": SCHEMA_VERSION,
@@ -75,7 +75,7 @@ def render_comparison_json(found: StudyComparison) -> str:
 
 
 def data_table(found: StudyComparison) -> Table:
-    """One row a layout and nothing else, in plain numbers."""
+    """Return a table of plain numbers, a row for each layout."""
     names = [*FIGURES, "beside"]
     headers = (
         "before", "after", "layout", "processes", "threads", "variant", "launches_before", "launches_after",
@@ -139,7 +139,7 @@ _A_DAY_S = 86400.0
 
 
 def render_comparison(found: StudyComparison, fmt: str) -> str:
-    """The comparison in a format of `table_formats` or ``json``; ends in a newline."""
+    """Return the comparison in a format of `table_formats` or ``json``; ends in a newline."""
     if fmt == "json":
         return render_comparison_json(found)
     if fmt in _DATA_FORMATS:
@@ -174,13 +174,13 @@ FIGURES_TOLD = (
 
 
 def all_simulation_notes(found: StudyComparison) -> list[str]:
-    """What stands before everything said of simulated studies; none for real ones."""
+    """Return notes on simulated studies, to be placed first; none for real ones."""
     studies = (found.before.study, found.after.study)
     return list(dict.fromkeys(sentence for study in studies for sentence in simulation_notes(study)))
 
 
 def describe_sides(found: StudyComparison) -> list[str]:
-    """What the two studies are, a sentence each."""
+    """Return a description of both studies, a sentence each."""
     lines = []
     for name, known in (("Before", found.before), ("After", found.after)):
         lines.append(f"{name}, {known.name}: {headline(known.study, known.ranking)}")
@@ -193,13 +193,13 @@ def describe_sides(found: StudyComparison) -> list[str]:
 
 
 def differences_table(found: StudyComparison) -> Table:
-    """What is not the same in how they were made."""
+    """Return a table of the differences in how they were made."""
     rows = tuple((one.name, one.before or "-", one.after or "-") for one in found.differences)
     return Table(("what", "before", "after"), rows, frozenset())
 
 
 def changes_table(found: StudyComparison) -> Table:
-    """Per layout what it gave, and how that changed."""
+    """Return a table of the values of each layout, and their changes."""
     level = percent(found.confidence)
     headers = (
         "layout",
@@ -229,7 +229,7 @@ def changes_table(found: StudyComparison) -> Table:
 
 
 def figures_table(found: StudyComparison) -> Table:
-    """Per layout the ratios of the other figures."""
+    """Return a table of the ratios of the other figures of each layout."""
     shown = [figure for figure in FIGURES[1:] if figure in found.figures]
     rows = []
     for one in in_order(found):

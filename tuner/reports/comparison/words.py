@@ -21,7 +21,7 @@ _LOST: Mapping[Lost, str] = {
 
 
 def comparison_sentences(found: StudyComparison) -> list[str]:
-    """What is claimed: of the best layout, of all together, of those that stand out."""
+    """Return the claims: on the best layout, on all together, on layouts that stand out."""
     change, lines = found.throughput, [_describe_best(found)]
     level = percent(found.confidence)
     if change.shared is not None and change.n_shared > 1:
@@ -46,7 +46,7 @@ def comparison_sentences(found: StudyComparison) -> list[str]:
 
 
 def comparison_notes(found: StudyComparison) -> list[str]:
-    """What limits it, a sentence each."""
+    """Return the limits of the comparison, a sentence each."""
     change, notes = found.throughput, []
     for n_blocks, known in zip(change.n_blocks, (found.before, found.after), strict=True):
         if n_blocks < 2:
@@ -98,7 +98,7 @@ def comparison_notes(found: StudyComparison) -> list[str]:
 
 
 def describe_slower(found: StudyComparison, judged: Slower) -> str:
-    """Whether it is slower than it may be, in a sentence."""
+    """Return a sentence on whether it is slower than allowed."""
     lost = "" if found.lost is None else f"{_whose(found, found.best.before)}, {_LOST[found.lost]}"
     if judged.surely and judged.lost != "nothing-finished":
         named = " and ".join(_whose(found, name) for name in judged.surely)
@@ -152,7 +152,7 @@ def _describe_moved(found: StudyComparison, best: Best, was: Layout, becomes: La
 
 
 def _describe_unseen(found: StudyComparison) -> str:
-    """What would have shown, where nothing did."""
+    """Return the change that would have been detected, if none was."""
     ratios = [one.ratio for one in found.throughput.layouts]
     reaches = sorted(
         (one.high / one.low) ** 0.5 - 1 for one in ratios if one.low is not None and one.high is not None
@@ -171,18 +171,18 @@ def _describe_reach(reach: float) -> str:
 
 
 def in_order(found: StudyComparison) -> list[LayoutChange]:
-    """The layouts, those first that give most in the second study."""
+    """Return the layouts by their value in the second study, highest first."""
     return sorted(found.throughput.layouts, key=lambda one: -one.levels[1])
 
 
 def ratio_of(found: StudyComparison, figure: Figure, layout: Layout) -> Estimate | None:
-    """How *figure* of *layout* changed; None: not known of both studies."""
+    """Return the ratio of *figure* of *layout*; None: it is not known of both studies."""
     one: LayoutChange | None = found.figures[figure].of(layout) if figure in found.figures else None
     return None if one is None else one.ratio
 
 
 def explain_change(change: Changes, one: LayoutChange) -> str:
-    """Why *one* counts as changed or not, in some words: ``surely less, as all``."""
+    """Return in a few words why *one* counts as changed or not: ``surely less, as all``."""
     ratio = one.ratio
     if ratio.mean is None or ratio.low is None or ratio.high is None:
         return "noise unknown"
@@ -201,7 +201,7 @@ def explain_change(change: Changes, one: LayoutChange) -> str:
 
 
 def format_change(ratio: Estimate) -> str:
-    """``7.1 % more (5.0 to 9.2)``, ``1.2 % less (3.1 less to 0.8 more)``."""
+    """Return ``7.1 % more (5.0 to 9.2)``, ``1.2 % less (3.1 less to 0.8 more)``."""
     if ratio.mean is None:
         return "unknown"
     shown = f"{_size(ratio.mean)} % {side_of(ratio.mean)}"
@@ -214,7 +214,7 @@ def format_change(ratio: Estimate) -> str:
 
 
 def side_of(ratio: float) -> str:
-    """Which way a ratio goes: more, or less."""
+    """Return the direction of a ratio: more, or less."""
     return "more" if ratio >= 1 else "less"
 
 
@@ -223,12 +223,12 @@ def _size(ratio: float) -> str:
 
 
 def format_percent(ratio: float | None) -> str:
-    """A ratio as a change: ``+7.1 %``."""
+    """Return a ratio as a change: ``+7.1 %``."""
     return "-" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
 
 
 def format_interval(ratio: Estimate) -> str:
-    """Where a change lies: ``-3.1 % to +0.8 %``."""
+    """Return the interval of a change: ``-3.1 % to +0.8 %``."""
     return "-" if ratio.low is None else f"{format_percent(ratio.low)} to {format_percent(ratio.high)}"
 
 

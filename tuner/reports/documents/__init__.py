@@ -56,7 +56,7 @@ PAGE_FORMATS = tuple(_WRITERS)  #: what `render_document` takes
 
 
 def render_document(document: Sequence[Block], fmt: str) -> str:
-    """*document* in *fmt*, ending in one newline; a blank line stands between blocks.
+    """Return *document* in *fmt*, with blank lines between blocks; ends in one newline.
 
     Raises:
         KeyError: *fmt* is none of `PAGE_FORMATS`.

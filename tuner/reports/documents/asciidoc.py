@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 _MARKUP = re.compile(r"[|*_`#^~+{}\[\]\\<>&]|@(?=[\w-]*\.)|://|::|;;|\(\(|\)\)|--")
-# Where a line begins these make a list, a title, a comment or an admonition of it.
+# At the beginning of a line these start a list, a title, a comment or an admonition.
 _BEGIN = re.compile(r"^(?:([^\w\s&])|((?:[A-Za-z]|[ivxIVX]+|\d+))([.)])(?=\s|$)|([A-Z]+)(:)(?=\s))")
 _CALLOUT = re.compile(r"<(?:\d+|\.|!--\d+--)>")
 
 
 def text_of(text: str) -> str:
-    """*text* as it is, within a line or at its beginning."""
+    """Return *text* escaped, for the middle or the beginning of a line."""
     shown = _MARKUP.sub(lambda match: "".join(map(_entity, match[0])), text)
     return _BEGIN.sub(_escaped_begin, shown)
 
 
 def heading(text: str, level: int) -> str:
-    """A section's title; level 2 is ``==``."""
+    """Return a section title; level 2 is ``==``."""
     return f"{'=' * level} {text_of(text)}"
 
 
@@ -39,7 +39,7 @@ def bullets(items: Sequence[str]) -> str:
 
 
 def code(lines: Sequence[str]) -> str:
-    """A listing; where a line would be taken for a callout, without those."""
+    """Return a listing; without callouts if a line would be taken for one."""
     attributes = "source,sh"
     if any(_CALLOUT.search(line) for line in lines):
         attributes += ',subs="specialcharacters"'
@@ -54,7 +54,7 @@ def picture(file: str, text: str) -> str:
 
 
 def _no_directive(line: str) -> str:
-    """The preprocessor takes its directives from listings, too."""
+    """Return a line that the preprocessor does not take for a directive, even in a listing."""
     return f"\\{line}" if re.match(r"\\?(include|ifdef|ifndef|ifeval|endif)::", line) else line
 
 

@@ -9,7 +9,7 @@ from tuner.reports.text.formats import Table
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading; the page's own title is of level 2."""
+    """A heading; the title of the page has level 2."""
 
     text: str
     level: int = 3
@@ -17,7 +17,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph; a strong one is what the page is about."""
+    """A paragraph; a strong one holds the main statement of the page."""
 
     text: str
     is_strong: bool = False
@@ -25,28 +25,28 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What must not be overlooked."""
+    """An important note."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bullets:
-    """A list, one sentence or so each."""
+    """A list of short items."""
 
     items: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines to type."""
+    """Commands to type."""
 
     lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture in a file beside the page."""
+    """A picture in a file next to the page."""
 
     file: str  #: its name, without a folder
     text: str  #: what it shows, for who does not see it

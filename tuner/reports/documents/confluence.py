@@ -11,7 +11,7 @@ __all__ = ["bullets", "code", "heading", "note", "paragraph", "picture"]
 
 
 def note(text: str) -> str:
-    """The macro of that name."""
+    """Return the macro ``note`` with *text*."""
     return (
         f'<ac:structured-macro ac:name="note"><ac:rich-text-body><p>{escape(text)}</p>'
         "</ac:rich-text-body></ac:structured-macro>"
@@ -19,7 +19,7 @@ def note(text: str) -> str:
 
 
 def code(lines: Sequence[str]) -> str:
-    """The macro of that name."""
+    """Return the macro ``code`` with *lines*."""
     shown = "\n".join(lines).replace("]]>", "]]]]><![CDATA[>")
     return (
         '<ac:structured-macro ac:name="code"><ac:parameter ac:name="language">bash</ac:parameter>'
@@ -28,7 +28,7 @@ def code(lines: Sequence[str]) -> str:
 
 
 def picture(file: str, text: str) -> str:
-    """An attachment of the page."""
+    """Return a picture that is an attachment of the page."""
     return (
         f'<p><ac:image ac:alt="{escape(text)}"><ri:attachment ri:filename="{escape(file)}" /></ac:image></p>'
     )

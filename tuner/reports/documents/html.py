@@ -19,7 +19,7 @@ def paragraph(text: str, is_strong: bool) -> str:
 
 
 def note(text: str) -> str:
-    """A paragraph that says what it is."""
+    """Return a paragraph that is labelled as a note."""
     return f"<p><strong>Note:</strong> {escape(text)}</p>"
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from tuner.reports.text.formats import escape
 
-# Where a line begins these make a list, a title or a quotation of it.
+# At the beginning of a line these start a list, a title or a quotation.
 _BEGIN = re.compile(r"^(?:([-#])|([bh])(?=[q1-6]\.))")
 _STRIKE = re.compile(r"(?<!\S)-(?=\S)")
 _ICON = re.compile(r"\((?=(?:[a-z/]|\\[*!?+]|-|on|off|flag|flagoff|\\\*[rgby])\))")
 
 
 def text_of(text: str) -> str:
-    """*text* as it is, within a line or at its beginning; addresses in it are no links."""
+    """Return *text* escaped, for the middle or the beginning of a line; addresses do not become links."""
     shown = _ICON.sub(r"\\(", escape(text, "jira")).replace("://", ":&#47;/")
     shown = _STRIKE.sub(r"\\-", shown)
     return _BEGIN.sub(lambda match: f"\\{match[1]}" if match[1] else f"&#{ord(match[2])};", shown)
@@ -41,7 +41,7 @@ def bullets(items: Sequence[str]) -> str:
 
 
 def code(lines: Sequence[str]) -> str:
-    """A block of code, in the macro whose end does not occur in it; else lines of text."""
+    """Return a block of code, in a macro whose end does not occur in it; else lines of text."""
     for begin, end in (("{code:bash}", "{code}"), ("{noformat}", "{noformat}")):
         if not any(end[:-1] in line for line in lines):
             return "\n".join([begin, *lines, end])
@@ -49,6 +49,6 @@ def code(lines: Sequence[str]) -> str:
 
 
 def picture(file: str, text: str) -> str:
-    """An attachment of the issue."""
+    """Return a picture that is an attachment of the issue."""
     name = re.sub(r"[!|^{}\[\]]", "-", file)
     return f"!{name}|alt={text_of(text).replace(',', ' ')}!"

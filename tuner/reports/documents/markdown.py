@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from tuner.reports.text.formats import escape
 
-# Where a line begins these make a list or a heading of it.
+# At the beginning of a line these start a list or a heading.
 _BEGIN = re.compile(r"^(?:([-+#=:])|(\d+)([.)]))")
-# An address that stands by itself: a page on the web, a mailbox. Readers make links of these.
+# A bare web or e-mail address, which renderers turn into a link.
 _ADDRESS = re.compile(
     r"(?<![^\s(])((?:[a-z][a-z0-9+.-]*://|www\.|mailto:)[!#-;=?-\[\]^_a-z{}~]*[a-z0-9/]"
     r"|[a-z0-9.+_-]+@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]+)(?=[,;.)]*(?:\s|$))",
@@ -19,10 +19,9 @@ _ADDRESS = re.compile(
 
 
 def text_of(text: str) -> str:
-    """*text* as it is, within a line or at its beginning.
+    """Return *text* escaped, for the middle or the beginning of a line.
 
-    Addresses in it are no links: those that stand by themselves are set as code, which leaves them readable
-    where the page is read as plain text.
+    Bare addresses are set as code, so that they do not become links but stay readable as plain text.
     """
     parts = _ADDRESS.split(text)
     shown = "".join(f"`{part}`" if place % 2 else _prose(part) for place, part in enumerate(parts))
@@ -41,7 +40,7 @@ def paragraph(text: str, is_strong: bool) -> str:
 
 
 def note(text: str) -> str:
-    """A quotation, as GitHub has them for notes."""
+    """Return a quotation, as GitHub uses for notes."""
     return f"> **Note:** {text_of(text)}"
 
 
@@ -51,7 +50,7 @@ def bullets(items: Sequence[str]) -> str:
 
 
 def code(lines: Sequence[str]) -> str:
-    """A fenced block, its fence longer than any in it."""
+    """Return a fenced block, with a fence longer than any in it."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([f"{fence}sh", *lines, fence])
@@ -64,7 +63,7 @@ def picture(file: str, text: str) -> str:
 
 def _prose(text: str) -> str:
     shown = escape(text, "markdown").replace("://", ":&#47;/").replace("www.", "www&#46;")
-    shown = re.sub(r"(?<![^\s(])@", "&#64;", shown)  # mentions somebody, where a page is pasted
+    shown = re.sub(r"(?<![^\s(])@", "&#64;", shown)  # would notify a user where the page is pasted
     return shown.replace("$", "&#36;")
 
 

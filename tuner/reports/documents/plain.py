@@ -9,20 +9,20 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "'": "\\'"}
 
 
 def shell_word(word: str) -> str:
-    """*word* as bash reads it back; what cannot be printed is spelt out (``$'a\\nb'``)."""
+    """Return *word* quoted for bash, with non-printable characters as escapes (``$'a\nb'``)."""
     if word.isprintable():
         return shlex.quote(word)
     return "$'" + "".join(map(_spelt, word)) + "'"
 
 
 def shell_line(words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """A command to type, with variables before it."""
+    """Return a command to type, with variables before it."""
     assigned = [f"{name}={shell_word(value)}" for name, value in (environment or {}).items()]
     return " ".join([*assigned, *map(shell_word, words)])
 
 
 def file_word(file: str) -> str:
-    """A file's name as an argument that is no option."""
+    """Return a file name as an argument that cannot be taken for an option."""
     return f"./{file}" if file.startswith("-") else file
 
 
@@ -33,7 +33,7 @@ def _spelt(char: str) -> str:
         return char
     code = ord(char)
     if 0xD800 <= code < 0xE000:
-        return "?"  # half of a character: no file can hold it
+        return "?"  # a lone surrogate: no file can hold it
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

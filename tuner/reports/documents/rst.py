@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 _MARKUP = re.compile(r"([\\`*|_@]|:(?=[:/])|(?<=[a-z]):(?=\S))")
-# Where a line begins these make a list, a comment, a field or a title of it.
+# At the beginning of a line these start a list, a comment, a field or a title.
 _BEGIN = re.compile(r"^(?:([^\w\s\\])|((?:[A-Za-z]|[ivxlcdmIVXLCDM]+|\d+))([.)])(?=\s|$))")
 
 
 def text_of(text: str) -> str:
-    """*text* as it is, within a line or at its beginning."""
+    """Return *text* escaped, for the middle or the beginning of a line."""
     return _BEGIN.sub(_escaped_begin, _MARKUP.sub(r"\\\1", text))
 
 
 def heading(text: str, level: int) -> str:
-    """A title underlined by ``=`` (level 2), or a rubric: which lines underline what the runbook says."""
+    """Return a title underlined by ``=`` (level 2), or a rubric: the runbook defines its other underlines."""
     shown = text_of(text)
     return f"{shown}\n{'=' * _width(shown)}" if level == 2 else f".. rubric:: {shown}"
 
@@ -38,7 +38,7 @@ def bullets(items: Sequence[str]) -> str:
 
 
 def code(lines: Sequence[str]) -> str:
-    """A literal block, which needs no highlighter."""
+    """Return a literal block, which is not highlighted."""
     return "\n".join(["::", "", *(f"    {line}" for line in lines)])
 
 
@@ -48,7 +48,7 @@ def picture(file: str, text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns of *text*, at least: docutils wants a line as long below it."""
+    """Return the least number of columns of *text*: docutils requires an underline of this length."""
     return 2 * len(text) if not text.isascii() else len(text)
 
 

@@ -31,7 +31,7 @@ _STARTING_SILENT_S = 120.0  #: ... but while a layout starts, which may take so 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The terminal that a board is shown on."""
+    """The terminal that shows the view."""
 
     columns: int
     lines: int  #: so many at most are drawn
@@ -40,13 +40,13 @@ class Look:
 
 
 def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str | None = None) -> list[Line]:
-    """The board in so many lines as the terminal has, none wider than it is.
+    """Return the view in as many lines as the terminal has, none wider than the terminal.
 
     Args:
-        board: the study.
-        look: where it is shown.
-        go_on: the command that continues a study that was cut off.
-        says: what else the reader should know, a line at the end.
+        board: state of the study.
+        look: the terminal.
+        go_on: the command that resumes an interrupted study.
+        says: a further line at the end.
     """
     head: list[Line] = [
         *(
@@ -70,21 +70,21 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
     if board.stage == "at-rest" and go_on:
         command += _wrap([(f"Continue with: {printable(go_on)}", "bold")], look, 8)
     command += [] if says is None else [[(says, "bold")]]
-    # What fits, the most important first; a blank line stands between the parts where there is room.
+    # The parts that fit, the most important first; with blank lines between them if there is room.
     room = look.lines - len(first) - len(command)
     for part in (head, warnings, end, goal, last):
         if room - len(part) < min(4, len(board.places) + 1):
             part.clear()
         room -= len(part)
     n_rows = len(board.places) + 1
-    blanks = 2 if room >= n_rows + 2 or 12 <= room < n_rows else 0  # no layout goes for a blank
+    blanks = 2 if room >= n_rows + 2 or 12 <= room < n_rows else 0  # no layout is dropped for a blank line
     table = table_lines(board, look.columns, max(0, room - blanks), unicode=look.unicode)
     gap: list[Line] = [[("", "")]] if blanks else []
     below = [*last, *warnings, *goal, *end, *command]
     return [*head, *first, *gap, *table, *gap, *below][: look.lines]
 
 
-# ---------------------------------------------------------------------- what runs, what is left
+# ---------------------------------------------------------------------- current launch, time left
 
 
 def _now_lines(live: Live, look: Look) -> list[Line]:
@@ -177,7 +177,7 @@ def _standing(board: Board, look: Look) -> list[Line]:
 
 
 def _hanging(name: str, text: str, style: Style, look: Look, most: int = 2) -> list[Line]:
-    """*text* next to its *name*, in *most* lines at most."""
+    """Return *text* next to its *name*, in at most *most* lines."""
     cells = max(1, look.columns - width(name))
     first, *further = wrap_cells(text, cells, most, unicode=look.unicode)
     blank = pad_cells("", width(name))

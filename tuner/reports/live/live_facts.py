@@ -12,7 +12,9 @@ from tuner.reports.live.live_words import describe_end, describe_standing
 
 
 def live_facts(name: str, board: Board, go_on: str | None) -> dict[str, Any]:
-    """What the view of *board* shows; *name* is the file's, *go_on* the command that goes on with it."""
+    """Return the contents of the view of *board*; *name* is the study's file, *go_on* the command to
+    resume it.
+    """
     answer, study = board.answer, board.study
     return {
         "schema_version": 1,
@@ -53,7 +55,7 @@ def _place(place: LayoutStatus) -> dict[str, Any]:
 
 
 def moment_facts(live: Live) -> dict[str, Any]:
-    """What runs at this moment."""
+    """Return what runs at this moment."""
     warnings = [{"slug": slug, "text": text} for slug, text in live.warnings]
     layout = None if live.layout is None else str(live.layout)
     facts = {**asdict(live), "layout": layout, "warnings": warnings}

@@ -21,7 +21,7 @@ _STYLES: dict[State, Style] = {
 
 
 def table_lines(board: Board, cells: int, room: int, *, unicode: bool) -> list[Line]:
-    """The layouts in *room* lines of so many *cells*, with a head; the most interesting ones first."""
+    """Return the layouts in *room* lines of *cells* cells, below a header, the most relevant ones first."""
     if room < 2 or not board.places:
         return []
     shown, rest = _chosen(board, room - 1)
@@ -39,14 +39,16 @@ def table_lines(board: Board, cells: int, room: int, *, unicode: bool) -> list[L
 
 
 def _running(board: Board) -> Set[Layout | None]:
-    """The layouts that run, on whatever box."""
+    """Return the layouts that run on any host."""
     if board.live is None:
         return frozenset()
     return {one.layout for one in board.live.boxes or (board.live,)}
 
 
 def _chosen(board: Board, room: int) -> tuple[list[LayoutStatus], list[LayoutStatus]]:
-    """Those with a row, and the others; what runs has one, and one that cannot be run where there is room."""
+    """Return the layouts with a row, and the others; running layouts have one, failing ones if there is
+    room.
+    """
     places = list(board.places)
     if len(places) <= room:
         return places, []
@@ -73,7 +75,7 @@ def _describe_others(rest: Sequence[LayoutStatus], board: Board) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """How wide each is, and the scale of the bars."""
+    """Width of each column, and the scale of the bars."""
 
     name: int
     value: int
@@ -89,7 +91,7 @@ class _Columns:
         name = min(24, max(6, *(len(str(place.layout)) for place in shown)))
         value = max(12, *(width(format_value(place.value.mean, board)) for place in shown))
         windows = max(7, *(len(_describe_windows(place)) for place in shown))
-        # A reason without a value beside it has the whole line, and asks for no room.
+        # A reason without a value next to it takes the whole line, so its width does not count.
         reported = [(width(describe_place(place, board)), place.value.mean is not None) for place in shown]
         state = max([11, *(min(one, _WIDEST_STATE) for one, has in reported if has or one <= _WIDEST_STATE)])
         scale = _scale(board.places)
@@ -112,13 +114,13 @@ class _Columns:
         return f"  {first}{bar}  {pad_cells('windows', self.windows, right=True)}"
 
     def rows(self, board: Board, place: LayoutStatus, spare: int, *, is_running: bool) -> list[Line]:
-        """Its line, and up to *spare* more for a reason that does not fit into it."""
+        """Return its line, and up to *spare* more for a long reason."""
         style = _STYLES[place.state]
         mark = ("▶ " if self.unicode else "> ") if is_running else "  "
         name = pad_cells(cut_cells(str(place.layout), self.name, unicode=self.unicode), self.name)
         lines = describe_place(place, board)
         windows = pad_cells(_describe_windows(place), self.windows, right=True)
-        if place.value.mean is None:  # why it has no value may take the room of the value
+        if place.value.mean is None:  # the reason may take the room of the value
             gap = self.value + 2 + (self.bar + 2 if self.bar else 0) + self.windows
             if width(lines) > self.state:
                 own: Line = [(mark, "bold"), (f"{name} ", style)]
@@ -136,7 +138,9 @@ class _Columns:
         return self._beside(own, lines, style, self.state, spare)
 
     def _beside(self, own: Line, sentence: str, style: Style, cells: int, spare: int) -> list[Line]:
-        """*sentence* in the last *cells* of a line that begins with *own*, and of the next ones."""
+        """Return *sentence* in the last *cells* of a line that begins with *own*, and of the following
+        lines.
+        """
         first, *further = wrap_cells(
             sentence, max(1, cells), 1 + max(0, min(spare, _MOST_FURTHER)), unicode=self.unicode
         )
@@ -149,7 +153,7 @@ def _describe_windows(place: LayoutStatus) -> str:
 
 
 def _scale(places: Sequence[LayoutStatus]) -> tuple[float, float] | None:
-    """What the bars reach from and to: all values, and their intervals within reason."""
+    """Return the range of the bars: all values, and their intervals within reason."""
     means = [place.value.mean for place in places if place.value.mean is not None]
     if not means:
         return None
@@ -166,7 +170,7 @@ def _scale(places: Sequence[LayoutStatus]) -> tuple[float, float] | None:
 
 
 def _bar(value: Estimate, low: float, high: float, cells: int, *, unicode: bool) -> str:
-    """An interval with its middle, on a scale from *low* to *high*; arrows where it goes on."""
+    """Return an interval with its middle, on a scale from *low* to *high*; arrows where it extends beyond."""
     line, dot, before, behind = ("─", "●", "◂", "▸") if unicode else ("-", "o", "<", ">")
 
     def at(x: float) -> int:

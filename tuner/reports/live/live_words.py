@@ -40,7 +40,7 @@ _PHASES: dict[Phase, str] = {
 
 
 def format_head(board: Board) -> str:
-    """Which service, where, and what is done."""
+    """Return service, host and progress."""
     study = board.study
     n_boxes = board.n_boxes if board.live is None else max(board.n_boxes, len(board.live.boxes))
     host = pluralize(n_boxes, "host") if n_boxes > 1 else study.provenance.host
@@ -76,7 +76,7 @@ def describe_goal(board: Board) -> str:
 
 
 def describe_place(place: LayoutStatus, board: Board) -> str:
-    """How a layout stands, and why."""
+    """Return the status of a layout, and its reason."""
     is_race = board.study.strategy == "race"
     reached = board.answer is not None and board.answer.reached
     if place.state == "leads":
@@ -100,14 +100,14 @@ def describe_place(place: LayoutStatus, board: Board) -> str:
 
 
 def _with_open(text: str, place: LayoutStatus) -> str:
-    """*text*, and which limits the layout is not known to keep."""
+    """Return *text*, with the limits that the layout is not known to keep."""
     findings = () if place.verdict is None else place.verdict.findings
     names = [WORDS[one.limit.name] for one in findings if one.state == "open"]
     return f"{text}, {names[0] if len(names) == 1 else 'limits'} open" if names else text
 
 
 def _describe_exclusion(verdict: Verdict) -> str:
-    """Which limit is passed, or may be, in few words: ``memory 206 MiB, over 150 MiB``."""
+    """Return the limit that is or may be exceeded, in few words: ``memory 206 MiB, over 150 MiB``."""
     parts = []
     for finding in verdict.findings:
         if finding.state != verdict.state:
@@ -129,7 +129,7 @@ def _describe_limits(study: StudyRecord) -> str:
 
 
 def describe_standing(board: Board) -> str:
-    """Who leads, in a sentence; empty where no layout is named."""
+    """Return a sentence on the leader; empty if no layout is named."""
     answer, study = board.answer, board.study
     if answer is None:
         if study.strategy == "aa" and board.stage == "over":
@@ -161,7 +161,7 @@ def describe_standing(board: Board) -> str:
         limits = "" if leader is None or leader.verdict is None else _describe_open(leader.verdict)
         parts += [f"not yet shown to keep {limits}"] * bool(limits)
         parts += [*others, *[f"{unseen} not measured yet"] * bool(unseen)]
-        if answer.doubt is not None and answer.doubt < 1 and not limits:  # it is of throughput alone
+        if answer.doubt is not None and answer.doubt < 1 and not limits:  # it concerns throughput alone
             parts.append(f"error probability if you stop now: at most {percent(answer.doubt)}")
         return f"{'; '.join(parts)}."
     text = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
@@ -204,7 +204,7 @@ def _rule(study: StudyRecord) -> str:
 def describe_remaining(board: Board, now_wall_s: float) -> str:
     """The time left; empty where nothing is measured and no estimate exists."""
     live, is_race = board.live, board.study.strategy == "race"
-    about = "at most" if is_race else "about"  # nine of ten races do not take longer than their estimate
+    about = "at most" if is_race else "about"  # nine of ten races take no longer than their estimate
     if live is None:
         return "" if board.rest_s is None else f"{about} {render_rest(board.rest_s)} of measuring"
     most = "at most " if is_race else ""
@@ -217,7 +217,7 @@ def describe_remaining(board: Board, now_wall_s: float) -> str:
 
 
 def describe_last_window(window: WindowRecord, *, n_boxes: int = 1) -> str:
-    """The last window in a line."""
+    """Return a line on the last window."""
     box = f"{window.box}: " if n_boxes > 1 else ""
     where = f"{box}{window.layout}, {format_block(window.block)}"
     if window.void:
@@ -234,20 +234,20 @@ def describe_phase(live: Live | BoxLive) -> str:
 
 
 def describe_idle(live: Live) -> str:
-    """Which layouts are started and idle while another one works; empty where none are."""
+    """Return a list of layouts that are started but idle while another one works; empty if there are none."""
     idle = [layout for layout in live.started if layout != live.layout]
     return f"in turns with {list_names(idle)}, started and idle now" if idle else ""
 
 
 def format_rate(live: Live | BoxLive, unit: str = " items/10 min") -> str:
-    """Live throughput, as it is always told; empty where it is not known."""
+    """Return live throughput in the usual unit; empty if unknown."""
     if live.items_per_s is None:
         return ""
     return f"{_describe_group(live.items_per_s * TEN_MINUTES_S)}{unit}"
 
 
 def format_value(value: float | None, board: Board) -> str:
-    """What layouts are compared by, short; ``-``: there is none."""
+    """Return the value by which layouts are compared, short; ``-``: there is none."""
     if value is None:
         return "-"
     return _describe_group(value) if board.study.objective == "throughput" else f"{value:.3g}"
@@ -260,5 +260,5 @@ def _describe_group(value: float) -> str:
 
 
 def _share(ratio: float) -> str:
-    """A share in two digits."""
+    """Return a share in two digits."""
     return f"{100 * ratio:.2g} %" if ratio < 0.1 else f"{100 * ratio:.0f} %"

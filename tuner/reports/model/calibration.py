@@ -37,7 +37,7 @@ _TERMS = {
 
 
 def render_calibration(calibrated: Calibrated) -> str:
-    """The table of demands, how sure it is, and what it cannot tell."""
+    """Return the table of demands, its accuracy, and its limits."""
     parts = [
         *(f"{sentence}\n" for sentence in calibrated.simulated),
         f"{' '.join(headline(calibrated))}\n",
@@ -50,13 +50,13 @@ def render_calibration(calibrated: Calibrated) -> str:
 
 
 def calibration_sentences(calibrated: Calibrated) -> list[str]:
-    """How sure it is, and what it cannot tell, a sentence each."""
+    """Return accuracy and limits, a sentence each."""
     of = calibrated
     return [_sureness(of), *_spawn(of), *_others(of), *_terms(of), *_smt(of), *_memory(of), *_untold(of)]
 
 
 def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
-    """The same for programs; docs/json.md has the fields."""
+    """Return the same as JSON fields, listed in docs/json.md."""
     calibration, demands = calibrated.calibration, calibrated.calibration.profile.demands
     machine, terms = calibrated.seen.machine, calibration.profile.terms
     memory = calibrated.memory
@@ -111,9 +111,9 @@ def _table(calibrated: Calibrated) -> Table:
 
 
 def _rows(calibrated: Calibrated) -> dict[str, Estimate]:
-    """What an item asks for, by what it is called; Python is one thing where there is no GIL.
+    """Return the demands of an item by name; without a GIL, Python is a single row.
 
-    Starting children is there where it is known: else it is part of other waiting.
+    The start of children is included if it is known; otherwise it is part of other waiting.
     """
     found = {called: _estimate(calibrated, name) for name, called in DEMANDS.items()}
     if not _knows_spawn(calibrated):
@@ -131,7 +131,9 @@ def _knows_spawn(calibrated: Calibrated) -> bool:
 
 
 def _estimate(calibrated: Calibrated, name: str) -> Estimate:
-    """A demand with its interval; without one where the fit gave none (what is nothing for certain)."""
+    """Return a demand with its interval; without one if the fit gave none (a demand that is certainly
+    zero).
+    """
     profile = calibrated.calibration.profile
     found = profile.intervals.get(name)
     value = getattr(profile.demands, name)
@@ -143,7 +145,7 @@ def _total(calibrated: Calibrated) -> Estimate:
 
 
 def _of_draws(calibrated: Calibrated, of: Callable[[Demands], float]) -> Estimate:
-    """A figure of the demands, with the interval that their draws give it."""
+    """Return a function of the demands, with the interval from their draws."""
     mean = of(calibrated.calibration.profile.demands)
     draws = sorted(map(of, calibrated.calibration.draws))
     if len(draws) < _LEAST_DRAWS:
@@ -184,14 +186,14 @@ def _sureness(calibrated: Calibrated) -> str:
 
 
 def _spawn(calibrated: Calibrated) -> list[str]:
-    """Where the time is that children take to start."""
+    """Return a sentence on where the time to start children is counted."""
     if not calibrated.calibration.profile.demands.child_s or _knows_spawn(calibrated):
         return []
     return [f"The time to start a child is part of {DEMANDS['blocked_s']}."]
 
 
 def _others(calibrated: Calibrated) -> list[str]:
-    """What others do for an item, where it shows in the load."""
+    """Return a sentence on the work of other tasks per item, if it is visible in the load."""
     demands = calibrated.calibration.profile.demands
     if demands.others_s < _SHOWS * (demands.total_s - demands.asleep_s):
         return []
@@ -221,7 +223,7 @@ def _terms(calibrated: Calibrated) -> list[str]:
 
 
 def _smt_gain(calibrated: Calibrated) -> float | None:
-    """What a second thread on a physical core adds; None: nobody saw two at work."""
+    """Return the gain from a second thread on a physical core; None: no two were measured together."""
     seen = calibrated.seen
     return seen.machine.smt_gain_ratio if seen.has_filled_smt else None
 

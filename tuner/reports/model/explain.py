@@ -45,7 +45,7 @@ _SAME_ITEM = (
 
 
 def render_explanation(study: StudyRecord, found: Explanation | str, rules: Sequence[Rule]) -> str:
-    """The table, a sentence per layout, the rules; ends in a newline. *found* may be why there is nothing."""
+    """Return table, sentences and rules as text; ends in a newline. *found* may be the reason for none."""
     head = [*simulation_notes(study), headline(study)]
     if isinstance(found, str):
         return _paragraphs([*head, found])
@@ -63,7 +63,7 @@ def render_explanation(study: StudyRecord, found: Explanation | str, rules: Sequ
 
 
 def render_explanation_json(study: StudyRecord, found: Explanation | str, rules: Sequence[Rule]) -> str:
-    """The same as JSON, its fields are in docs/json.md; ends in a newline."""
+    """Return the same as JSON, with the fields of docs/json.md; ends in a newline."""
     known = None if isinstance(found, str) else found
     content = {
         "schema_version": SCHEMA_VERSION,
@@ -81,7 +81,7 @@ def render_explanation_json(study: StudyRecord, found: Explanation | str, rules:
 
 
 def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Rule]) -> list[str]:
-    """What limits all of it, a sentence each."""
+    """Return the limits of the explanation, a sentence each."""
     notes = [*describe_gil(study), *_fastest_trends(study, found), *([_SAME_ITEM] if rules else [])]
     variants = list(dict.fromkeys(one.layout.variant for one in found.diagnoses))
     if rules and len(variants) > 1 and len({rule.variant for rule in rules}) == 1:
@@ -95,7 +95,7 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
     for variant in variants:
         reference = found.references.get(variant)
         if reference is not None:
-            notes += [note for note in reference.notes if note not in notes]  # variants may share one
+            notes += [note for note in reference.notes if note not in notes]  # variants may share a note
         elif any((one := known.load) and one.takes_many for known in _of_variant(found, variant)):
             notes.append(
                 f"{variant or 'The service'} works on many requests at once in each process. The model has"
@@ -131,7 +131,7 @@ def _paragraphs(sentences: Sequence[str]) -> str:
 
 
 def explanation_table(found: Explanation) -> Table:
-    """One row a layout: what binds it, and what its threads do."""
+    """Return a table with the bottleneck of each layout and the activity of its threads."""
     shares = [share for share in SHARES if any(share in one.shares for one in found.diagnoses)]
     shares = [share for share in shares if any(_is_told(one, share) for one in found.diagnoses)]
     stations: list[Station] = ["gil", "cores"] if True in found.gils else ["cores"]
@@ -163,7 +163,7 @@ def _items(value: float) -> str:
 
 
 def rules_heading(rules: Sequence[Rule]) -> str:
-    """What the rules are for; *rules* has one at least."""
+    """Return the subject of the rules; *rules* is not empty."""
     one = rules[0]
     of = (
         f"{one.variant or 'the service without a variant'}"
@@ -174,12 +174,12 @@ def rules_heading(rules: Sequence[Rule]) -> str:
 
 
 def first_rules(rules: Sequence[Rule]) -> list[Rule]:
-    """Those of the variant with the fastest layout, which are told with their reasons."""
+    """Return the rules of the variant with the fastest layout, which are printed with reasons."""
     return [rule for rule in rules if rule.variant == rules[0].variant]
 
 
 def rules_table(rules: Sequence[Rule]) -> Table | None:
-    """Processes or threads: a row for each variant of the service; None where there is one alone."""
+    """Return a row for each variant, processes or threads; None if there is only one variant."""
     variants = list(dict.fromkeys(rule.variant for rule in rules))
     if len(variants) < 2:
         return None
@@ -194,7 +194,7 @@ def rules_table(rules: Sequence[Rule]) -> Table | None:
 
 
 def rules_table_heading(rules: Sequence[Rule]) -> str:
-    """What the table says."""
+    """Return the caption of the table."""
     return (
         "Processes or threads? The smallest layout of each shape with 95 % of the maximum of that shape, on"
         f" {pluralize(rules[0].cores, 'core')} (modelled):"
@@ -202,7 +202,7 @@ def rules_table_heading(rules: Sequence[Rule]) -> str:
 
 
 def rule_sentence(rule: Rule) -> str:
-    """The number, what it counts and why."""
+    """Return the number, its unit and the reason."""
     if rule.count is None:
         return f"{rule.what}: no number up to {rule.most}. {_capital(rule.reason)}."
     beyond = f" Extrapolated: {', '.join(rule.extrapolated)}." if rule.extrapolated else ""

@@ -25,7 +25,7 @@ _NOTHING_S = 0.5e-6  #: of an item: less is the arithmetic of a fit
 
 
 def headline(calibrated: Calibrated) -> list[str]:
-    """Where the figures come from, and what was not as it should be meanwhile, a sentence each."""
+    """Return the source of the figures, and disturbances during the measurement, a sentence each."""
     said = [_source(calibrated)]
     if calibrated.is_disturbed:
         said.append(
@@ -48,7 +48,7 @@ def _source(calibrated: Calibrated) -> str:
 
 
 def source_facts(calibrated: Calibrated) -> dict[str, Any]:
-    """Where the figures come from, for programs; null: a profile does not tell."""
+    """Return the source of the figures as JSON fields; null: not stored in a profile."""
     profile = calibrated.calibration.profile
     is_profile = not calibrated.measured
     layouts = profile.measured if is_profile else calibrated.seen.layouts
@@ -63,13 +63,15 @@ def source_facts(calibrated: Calibrated) -> dict[str, Any]:
 
 
 def left_out_table(errors: LeftOutErrors, fmt: str = "simple") -> str:
-    """Per layout what was measured, and what a fit says that did not see it."""
+    """Return a table of measured values, and of predictions by a fit without the layout."""
     headers = ("left out", "items/10 min", "predicted", "error", "load", "predicted", "error")
     return render_table(Table(headers, left_out_rows(errors), frozenset(range(1, 7))), fmt)
 
 
 def left_out_rows(errors: LeftOutErrors) -> tuple[tuple[str, ...], ...]:
-    """A row for each layout: throughput measured, predicted and the error, then the same of its load."""
+    """Return a row for each layout: throughput measured, predicted and the error, then the same of its
+    load.
+    """
     return tuple(
         (
             str(row.layout),
@@ -85,7 +87,7 @@ def left_out_rows(errors: LeftOutErrors) -> tuple[tuple[str, ...], ...]:
 
 
 def left_out_sentence(errors: LeftOutErrors) -> str:
-    """Mean and worst."""
+    """Return a sentence with the mean and the worst error."""
     worst = errors.worst
     of_load = errors.load_mean_ratio
     layouts = "the one layout was" if len(errors.rows) == 1 else f"each of {len(errors.rows)} layouts was"
@@ -97,7 +99,7 @@ def left_out_sentence(errors: LeftOutErrors) -> str:
 
 
 def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
-    """The same for programs."""
+    """Return the same as JSON fields."""
     if errors is None:
         return None
     return {
@@ -121,7 +123,7 @@ def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
 
 
 def estimate_facts(estimate: Estimate | None, times: float = 1.0) -> dict[str, float | None] | None:
-    """An estimate for programs, in units that are *times* smaller."""
+    """Return an estimate as JSON fields, in units that are *times* smaller."""
     if estimate is None:
         return None
     ends = {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
@@ -129,19 +131,19 @@ def estimate_facts(estimate: Estimate | None, times: float = 1.0) -> dict[str, f
 
 
 def interval(estimate: Estimate, show: Callable[[float], str]) -> str:
-    """Both ends, or a dash."""
+    """Return both ends of the interval, or a dash."""
     if estimate.low is None or estimate.high is None:
         return "-"
     return f"{show(estimate.low)} to {show(estimate.high)}"
 
 
 def items(value: float) -> str:
-    """A count of items."""
+    """Return a count of items."""
     return f"{value:.0f}" if 100 <= value < _LARGE else f"{value:.3g}"
 
 
 def seconds(value: float) -> str:
-    """A time that an item takes, in the unit that suits it."""
+    """Return a time per item, in a suitable unit."""
     if value < _NOTHING_S:
         return "0"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
@@ -151,14 +153,14 @@ def seconds(value: float) -> str:
 
 
 def load(tasks: float | None) -> str:
-    """A load average; a dash where nobody saw it."""
+    """Return a load average; a dash if unknown."""
     if tasks is None:
         return "-"
     return f"{tasks:.1f}" if tasks >= 9.95 else f"{tasks:.2f}"
 
 
 def format_signed(ratio: float) -> str:
-    """A deviation: ``+3.1 %``."""
+    """Return a deviation: ``+3.1 %``."""
     return f"{100 * ratio:+.1f} %"
 
 

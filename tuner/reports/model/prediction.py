@@ -35,7 +35,7 @@ _GOOD = 0.05  #: mean error of layouts left out, up to which the model chooses w
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What `tuner predict` tells."""
+    """Contents of the report of `tuner predict`."""
 
     calibrated: Calibrated
     machine: Machine  #: predicted for
@@ -47,7 +47,7 @@ class Predicted:
 
 
 def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS, above: str = "") -> str:
-    """The layouts, largest throughput first, and how far to trust them; *above* stands before them."""
+    """Return the layouts by throughput, and the accuracy of the predictions; *above* stands before them."""
     calibrated = predicted.calibrated
     rows = _ordered(predicted)
     shown = rows if most_rows is None else rows[:most_rows]
@@ -69,7 +69,7 @@ def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS
 
 
 def prediction_sentences(predicted: Predicted) -> list[str]:
-    """The predicted best, what cannot be told from it, and what is extrapolation."""
+    """Return the predicted best, layouts that may be as good, and extrapolations, a sentence each."""
     trusted = predicted.trusted
     level = percent(trusted.confidence)
     if len(trusted.rows) == 1:
@@ -88,7 +88,7 @@ def prediction_sentences(predicted: Predicted) -> list[str]:
 
 
 def memory_sentences(predicted: Predicted) -> list[str]:
-    """What memory is not in the table, a sentence each."""
+    """Return the memory that is not in the table, a sentence each."""
     fit = predicted.calibrated.memory
     told_by = "the windows" if predicted.calibrated.measured else "the profile"
     if fit is None:
@@ -99,7 +99,7 @@ def memory_sentences(predicted: Predicted) -> list[str]:
 
 
 def trust_sentences(predicted: Predicted) -> list[str]:
-    """How far to trust it, a sentence each."""
+    """Return the accuracy of the predictions, a sentence each."""
     calibrated, trusted = predicted.calibrated, predicted.trusted
     errors = calibrated.left_out
     found = []
@@ -146,7 +146,7 @@ def trust_sentences(predicted: Predicted) -> list[str]:
 
 
 def prediction_facts(predicted: Predicted) -> dict[str, Any]:
-    """The same for programs; docs/json.md has the fields."""
+    """Return the same as JSON fields, listed in docs/json.md."""
     calibrated, machine, trusted = predicted.calibrated, predicted.machine, predicted.trusted
     today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
     measured, source = measured_here(predicted), source_facts(calibrated)
@@ -213,7 +213,7 @@ def _ordered(predicted: Predicted) -> list[TrustedLayout]:
 
 
 def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list[str]]:
-    """The table, and what the letters of its last column stand for."""
+    """Return the table, and the meanings of the letters in its last column."""
     measured = measured_here(predicted)
     today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
     letters: dict[str, str] = {}
@@ -250,7 +250,7 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
 
 
 def measured_here(predicted: Predicted) -> dict[Layout, Measured]:
-    """What was measured of the very thing that is predicted: none on another box, or among strangers."""
+    """Return the measurements that the predictions apply to: none for another or a disturbed host."""
     calibrated = predicted.calibrated
     if predicted.machine != calibrated.seen.machine or predicted.what_if or calibrated.is_disturbed:
         return {}
@@ -262,13 +262,13 @@ def _items(per_s: float | None) -> str:
 
 
 def memory_of(calibrated: Calibrated, row: TrustedLayout, confidence: float) -> Estimate | None:
-    """What a layout is predicted to use; None: nobody saw any."""
+    """Return the predicted memory of a layout; None: no memory was measured."""
     fit = calibrated.memory
     return None if fit is None else fit.of(row.layout, row.n_children, confidence)
 
 
 def memory_cell(estimate: Estimate | None) -> str:
-    """Memory for a table; ``>`` where only the least is known."""
+    """Return memory for a table; ``>`` marks a lower bound."""
     if estimate is None:
         return "-"
     if estimate.mean is None:

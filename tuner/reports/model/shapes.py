@@ -24,12 +24,12 @@ _CHEAPER = 0.8  #: of the memory: from here on it is worth a word
 def render_shapes(
     predictions: Sequence[Predicted], missing: Mapping[str, str], shown: Predicted | None = None
 ) -> str:
-    """The table and an answer in a sentence; empty where only one shape of one variant was predicted.
+    """Return the table and the answer as text; empty if only one shape of one variant was predicted.
 
     Args:
-        predictions: one for each variant, of the same box.
-        missing: the variants that cannot be predicted -> why.
-        shown: which of them stands below, layout by layout; None: none does.
+        predictions: one for each variant, of the same host.
+        missing: variants without a prediction -> reason.
+        shown: the variant whose layouts are listed below; None: none.
     """
     found = shape_bests([one.trusted for one in predictions])
     if len(found) < 2:
@@ -48,7 +48,7 @@ def render_shapes(
 
 
 def describe_shapes(predictions: Sequence[Predicted], missing: Mapping[str, str]) -> list[str]:
-    """The answer in a sentence, and what the table leaves out."""
+    """Return the answer, and the variants left out of the table, a sentence each."""
     found = shape_bests([one.trusted for one in predictions])
     if len(found) < 2:
         return []
@@ -62,7 +62,7 @@ def describe_shapes(predictions: Sequence[Predicted], missing: Mapping[str, str]
 
 
 def shapes_facts(predictions: Sequence[Predicted]) -> list[dict[str, Any]]:
-    """The same for programs; docs/json.md has the fields."""
+    """Return the same as JSON fields, listed in docs/json.md."""
     rules = [_rules(one) for one in predictions]
     return [
         {
@@ -120,7 +120,7 @@ def _rules(predicted: Predicted) -> dict[Kind, Rule]:
 
 
 def _answer(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> str:
-    """Which shape, in a sentence."""
+    """Return a sentence on the best shape."""
     best = found[0]
     alike = [one for one in found if one.standing == "as-good"]
     slower = [one for one in found if one.standing == "slower"]

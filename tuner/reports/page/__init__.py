@@ -25,14 +25,14 @@ def render_page(
     small: bool = False,
     live: bool = False,
 ) -> str:
-    """The whole document; the same study gives the same bytes.
+    """Return the HTML page; the same study gives the same bytes.
 
     Args:
-        overview: asked for costs (`Question.costs`), so that the fronts are drawn.
-        prediction: of the same study; or why there is none, a sentence; None: not asked.
-        starts: how the best layout is started in production; None: the page leaves it out.
-        small: without script, and shorter tables: for mail.
-        live: says what runs, and loads itself anew every few seconds from where it was served.
+        overview: made with costs (`Question.costs`), so that the fronts are drawn.
+        prediction: of the same study; or a sentence on why there is none; None: not requested.
+        starts: the production start of the best layout; None: the page leaves it out.
+        small: no script and shorter tables, for mail.
+        live: the current launch, for a page that reloads itself every few seconds.
     """
     from tuner.core.text.safe_text import visible
     from tuner.reports.page.document import LONGEST_NAME, document

@@ -32,7 +32,7 @@ from tuner.reports.runbook.steps import start_of
 
 
 def answer_section(overview: Overview, starts: Starts | None = None, *, live: bool = False) -> Section:
-    """Always the first."""
+    """Return the first section of the page."""
     study, ranking = overview.study, overview.ranking
     step = step_of(overview)
     grave = [*simulation_notes(study), *reservations(study, ranking)]
@@ -59,7 +59,7 @@ def answer_section(overview: Overview, starts: Starts | None = None, *, live: bo
 
 
 def _setting(overview: Overview, starts: Starts | None, step: NextStep) -> list[Block]:
-    """The command that starts the best layout; none where it should not be applied, or already runs."""
+    """Return the command that starts the best layout; none if it should not be applied, or already runs."""
     study, ranking = overview.study, overview.ranking
     best = ranking.best
     if starts is None or starts.proposed is None or best is None or not is_to_act_on(study, ranking, step):
@@ -86,7 +86,7 @@ def _gain(overview: Overview, *, live: bool) -> list[Block]:
 
 
 def _details(overview: Overview, shown: Sequence[str]) -> Text:
-    """The exact claim, its guarantee and all remarks that are not *shown* above."""
+    """Return the exact claim, its guarantee and all remarks that are not *shown* above."""
     study, ranking = overview.study, overview.ranking
     claim = [verdict(ranking) if ranking.claim is None else answer_sentence(ranking.claim)]
     elsewhere = {*shown, *ranking.settling, *ranking.settling_facts}
@@ -106,7 +106,7 @@ def _settling(ranking: Ranking) -> str:
 
 
 def guarantee(ranking: Ranking) -> str:
-    """What the answer promises, in a sentence."""
+    """Return the guarantee of the answer, in a sentence."""
     level, claim = level_of(ranking), ranking.claim
     if claim is None:
         wrong = percent(1 - ranking.confidence)
@@ -137,7 +137,7 @@ def _facts(ranking: Ranking) -> list[tuple[str, str]]:
 
 
 def _standing(ranking: Ranking) -> str:
-    """What the first layout is."""
+    """Return the status of the first layout."""
     claim = ranking.claim
     if claim is not None:
         return "the answer" if claim.answer.reached else "leads so far"

@@ -12,7 +12,7 @@ from tuner.reports.text.formats import Table
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a page shows before it thins, so that it keeps to its size."""
+    """Sizes above which a page shows less, which bound its total size."""
 
     rows: int  #: of a table
     windows: int  #: of the table of windows
@@ -27,7 +27,7 @@ SMALL = Limits(rows=60, windows=60, marks=100, narrow_marks=50, tips=60)
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Sentences: a paragraph, or a list where there are several."""
+    """Sentences: a paragraph, or a list if there are several."""
 
     sentences: Sequence[str]
     kind: str = (
@@ -38,7 +38,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A picture, for a page and for a phone."""
+    """A picture, in one version for wide screens and one for phones."""
 
     wide: DrawnPicture
     narrow: DrawnPicture
@@ -47,7 +47,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A table; folded away where a picture above it says the same."""
+    """A table; collapsed if a picture above it shows the same."""
 
     name: str  #: of this page, no other has it
     caption: str
@@ -68,7 +68,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class CodeText:
-    """Text to type or to keep, as it is."""
+    """Literal text to type or to keep."""
 
     title: str
     text: str
@@ -89,7 +89,7 @@ Block = Text | Drawn | Shown | Facts | CodeText | Subheading
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands below it."""
+    """A heading and the blocks below it."""
 
     name: str  #: for links
     title: str
@@ -97,13 +97,13 @@ class Section:
 
 
 def draw_pictures(draw: Callable[[float, str], DrawnPicture | None], name: str) -> list[Drawn]:
-    """What *draw* makes of a width and a name, for both widths; nothing where there is nothing to draw."""
+    """Return the pictures that *draw* makes for both widths; empty if there is nothing to draw."""
     wide, narrow = draw(WIDE, f"{name}-wide"), draw(NARROW, f"{name}-narrow")
     return [] if wide is None or narrow is None else [Drawn(wide, narrow)]
 
 
 def thin_table(table: Table, most: int) -> tuple[Table, str]:
-    """The first *most* rows, and what is said of the rest."""
+    """Return the first *most* rows, and a note on the rest."""
     first = first_of(table.rows, most)
     if len(first) == len(table.rows):
         return table, ""

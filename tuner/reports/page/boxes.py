@@ -18,7 +18,7 @@ _MOST_BOXES = 8  #: with a column each, where facts are set side by side
 
 
 def boxes_sections(overview: Overview, limits: Limits) -> list[Section]:
-    """One section; none for a study that was measured on one box."""
+    """Return one section; none for a study on one host."""
     names = list(
         dict.fromkeys([*(box.name for box in overview.boxes), *(x.box for _, x in overview.launches)])
     )
@@ -91,7 +91,7 @@ def _differences(boxes: Sequence[BoxRecord], limits: Limits) -> list[Block]:
 
 
 def _host_facts(provenance: Provenance) -> dict[str, str]:
-    """Without those that always differ."""
+    """Return the facts, without those that always differ."""
     others = {name: text for name, text in provenance.others.items() if name != "boot"}
     workers = provenance.workers.without("worker_spawn_ms")
     return replace(

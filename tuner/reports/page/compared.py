@@ -25,7 +25,7 @@ _PLAIN: dict[Cost, str] = {**_WORDS, "load": "load"}
 
 
 def ranking_section(overview: Overview, limits: Limits) -> Section:
-    """The picture, the table that `tuner rank` prints, and what was asked for beside it."""
+    """Return the chart, the table of `tuner rank`, and further requested tables."""
     ranking = overview.ranking
     blocks: list[Block] = []
     blocks += draw_pictures(lambda width, name: ranking_picture(overview, width=width, name=name), "ranking")
@@ -51,7 +51,7 @@ def ranking_section(overview: Overview, limits: Limits) -> Section:
 
 
 def heat_map_section(overview: Overview, limits: Limits) -> Section:
-    """A picture for each variant of the service."""
+    """Return a heat map for each variant of the service."""
     ranking = overview.ranking
     blocks: list[Block] = []
     for number, variant in enumerate(sorted({row.layout.variant for row in ranking.rows})):
@@ -89,7 +89,7 @@ def heat_map_section(overview: Overview, limits: Limits) -> Section:
 
 
 def trade_section(overview: Overview, limits: Limits) -> Section:
-    """Throughput against load and against memory; other costs where they were asked for."""
+    """Return throughput against load and against memory, and against other costs if requested."""
     ranking = overview.ranking
     asked = [front.cost for front in ranking.fronts]
     blocks: list[Block] = []

@@ -20,7 +20,7 @@ from tuner.reports.page.document import LONGEST_NAME, document
 
 
 def render_comparison_page(found: StudyComparison) -> str:
-    """The whole document; the same two studies give the same bytes."""
+    """Return the HTML page; the same two studies give the same bytes."""
     names = [visible(known.name, LONGEST_NAME) for known in (found.before, found.after)]
     service = visible(found.after.study.service, LONGEST_NAME)
     made: list[Block] = [Text(describe_sides(found))]

@@ -26,17 +26,17 @@ def document(
     live: bool = False,
     for_phones: bool = True,
 ) -> str:
-    """A whole HTML document; the same arguments give the same bytes.
+    """Return an HTML page; the same arguments give the same bytes.
 
     Args:
-        title: of the window; like *service*, *headline* and *file* text, which is escaped here.
+        title: of the window. Like *service*, *headline* and *file*, it is plain text, which is escaped here.
         service: the heading.
-        headline: below it.
+        headline: the text below the heading.
         sections: in their order.
-        file: what the page was made of.
+        file: the source of the page.
         scripted: False: it has no script, for mail.
-        live: it loads itself anew from where it was served.
-        for_phones: pictures are drawn for narrow screens, too.
+        live: it reloads itself from its server.
+        for_phones: pictures have a version for narrow screens, too.
     """
     from markupsafe import Markup
 
@@ -51,12 +51,12 @@ def document(
         file=file,
         for_phones=for_phones,
         generator=f"{GENERATOR} {__version__}",
-        svg=lambda picture: Markup(picture.svg()),  # escaped where it is drawn
+        svg=lambda picture: Markup(picture.svg()),  # escaped when it is drawn
     )
 
 
 def render_template(template: str, *, script: str = "", live: bool = False, **shown: object) -> str:
-    """*template* of this package with what is *shown*, every text of it guarded, its style and its policy."""
+    """Return *template* of this package, filled with *shown*: escaped texts, style and policy."""
     import jinja2
     from markupsafe import Markup
 
@@ -77,7 +77,7 @@ def render_template(template: str, *, script: str = "", live: bool = False, **sh
         **shown,
         live=live,
         policy=_policy(style, script, live=live),
-        style=Markup(style),  # as script: files of this package
+        style=Markup(style),  # like the script, a file of this package
         script=Markup(script),
         version=__version__,
     )
@@ -103,7 +103,7 @@ def _part(name: str) -> str:
 
 
 def _policy(style: str, script: str, *, live: bool) -> str:
-    """Nothing from elsewhere, and no style or script but ours, by their hashes."""
+    """Return a policy that allows no external content, and only tuner's style and script, by hash."""
     rules = ["default-src 'none'", f"style-src {_hash(style)}", "base-uri 'none'", "form-action 'none'"]
     if script:
         rules.append(f"script-src {_hash(script)}")

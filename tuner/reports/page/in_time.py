@@ -23,7 +23,7 @@ _MOST_TOLD = 40  #: void windows and failed launches with a row each
 
 
 def time_section(overview: Overview, limits: Limits) -> Section:
-    """The picture, what did not count, and the windows as a table."""
+    """Return the chart, the invalid windows, and a table of all windows."""
     blocks: list[Block] = []
     seen = in_time(overview)
     blocks += draw_pictures(
@@ -71,7 +71,7 @@ def _void_sentence(overview: Overview, windows: Sequence[WindowRecord]) -> str:
 
 
 def _troubles(overview: Overview, windows: Sequence[WindowRecord]) -> list[tuple[str, ...]]:
-    """A row for each of *windows*, which are void, and for each launch whose error is not its window's."""
+    """Return a row for each invalid window, and for each launch whose error is not its window's."""
     errors = {number: launch.error for number, launch in overview.launches if launch.error is not None}
     found = []
     for window in windows:
@@ -124,7 +124,7 @@ def _windows(course: Series, most: int) -> Shown:
 
 
 def _fixed_work(window: WindowRecord) -> str:
-    """The CPU time of the fixed computation: it increases when the host becomes slower."""
+    """Return the CPU time of the fixed computation, which increases when the host becomes slower."""
     cpu_s = window.fixed_work_cpu_s
     return "-" if cpu_s is None else f"{1000 * cpu_s / window.length_s:.2f} ms"
 

@@ -10,7 +10,7 @@ _LONGEST = 120  #: characters of a name
 
 
 def render_index(studies: Sequence[Mapping[str, Any]]) -> str:
-    """The whole document; it has no script, and loads itself anew every ten seconds.
+    """Return the HTML page, which has no script and reloads itself every ten seconds.
 
     *studies* have ``name`` and ``page``, and either the facts of the study or a ``problem``.
     """

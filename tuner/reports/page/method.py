@@ -51,7 +51,7 @@ _OF_OTHER_STRATEGY = {"all": ("within", "kind", "min_window"), "race": ("repeats
 
 
 def method_section(overview: Overview) -> Section:
-    """Always the last."""
+    """Return the last section of the page."""
     study = overview.study
     blocks: list[Block] = [
         Text(["Settings of the study:"]),
@@ -78,7 +78,7 @@ def method_section(overview: Overview) -> Section:
 
 
 def repeatable(study: StudyRecord) -> str | None:
-    """A config that asks for the same study, as YAML without secrets; None: the file does not hold one."""
+    """Return a config for the same study as YAML without secrets; None: the file does not contain one."""
     import yaml
 
     try:
@@ -91,7 +91,7 @@ def repeatable(study: StudyRecord) -> str | None:
     asked = dict(kept.get("study") or {})
     asked.update(cores=study.cores, layouts=[str(layout) for layout in study.layouts], seed=study.seed)
     asked["window"] = render_duration(study.window_s)
-    for other in ("grid", "variants", "max_connections"):  # what the layouts were made from
+    for other in ("grid", "variants", "max_connections"):  # the layouts were made from these
         asked.pop(other, None)
     if study.strategy in _OF_OTHER_STRATEGY:
         asked["strategy"] = study.strategy
@@ -161,7 +161,7 @@ def _requested_answer(study: StudyRecord) -> str:
 
 
 def _command(study: StudyRecord) -> str:
-    """Of the service, as the study keeps it: without secrets."""
+    """Return the service's command, stored without secrets."""
     try:
         command = study.config.service.section["command"]
     except (ValueError, KeyError, TypeError):
@@ -172,7 +172,7 @@ def _command(study: StudyRecord) -> str:
 
 
 def _words_of(fact: str) -> str:
-    """Of one variant's workers: ``worker_python@3.13``."""
+    """Return the words of a fact of one variant's workers: ``worker_python@3.13``."""
     name, _, variant = fact.partition("@")
     words = _WORDS.get(name, name.replace("_", " "))
     return f"{words}, {variant}" if variant else words

@@ -20,7 +20,7 @@ _PHASES = {
 
 
 def now_section(live: Live | None) -> Section:
-    """The section before the answer; the time left is an upper bound."""
+    """Return the section before the answer; the time left is an upper bound."""
     if live is None:
         return Section("now", "Measured now", [Text(["Nothing is being measured."])])
     planned = "" if live.n_planned is None else f" of up to {live.n_planned}"
@@ -48,7 +48,7 @@ def _on_one(live: Live) -> list[tuple[str, str]]:
 
 
 def _on_boxes(boxes: Sequence[BoxLive]) -> list[tuple[str, str]]:
-    """A row for each box."""
+    """Return a row for each host."""
     shown = [
         (one.box, "nothing yet" if one.layout is None else f"{one.layout}, {_phase(one)}")
         for one in boxes[:_MOST_BOXES]

@@ -25,7 +25,7 @@ _TITLE = "Prediction against measurement"
 
 
 def bound_section(overview: Overview, limits: Limits) -> Section:
-    """What the threads of each layout do, in a picture, a sentence each and a table; rules to size by."""
+    """Return the activity of each layout's threads as chart, sentences and table, with sizing rules."""
     found, title = overview.explanation, "Bottleneck of each layout"
     if isinstance(found, str):
         return Section("bound", title, [Text([found])])
@@ -49,7 +49,7 @@ def bound_section(overview: Overview, limits: Limits) -> Section:
 
 
 def prediction_section(prediction: Calibrated | str | None, limits: Limits) -> Section:
-    """Each layout as a fit foretells it that has not seen it; why not, where there is no such fit."""
+    """Return predictions of each layout by a fit without it, or the reason why there is no such fit."""
     if prediction is None:
         text = "No prediction was made; tuner predict compares the model with the measurements."
         return Section("foretold", _TITLE, [Text([text])])

@@ -18,7 +18,7 @@ from tuner.reports.text.formats import Table
 
 
 def slices_sections(overview: Overview, limits: Limits) -> list[Section]:
-    """The picture, how to read it, and its figures; nothing if no layouts took turns."""
+    """Return the chart, its explanation and its figures; empty if no layouts took turns."""
     seen = turns_seen(overview)
     if seen is None:
         return []

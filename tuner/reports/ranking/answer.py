@@ -12,7 +12,7 @@ from tuner.reports.ranking.groups import condition_of_claim, describe_groups
 
 
 def answer_sentence(claim: Claim) -> str:
-    """What is claimed, with which guarantee, and what it took."""
+    """Return the claim with its guarantee and its cost, as a sentence."""
     answer = claim.answer
     cost = f"{pluralize(claim.n_windows, 'window')}, {render_rest(claim.spent_s)}"
     parts = []
@@ -43,7 +43,7 @@ def answer_sentence(claim: Claim) -> str:
 
 
 def answer_notes(claim: Claim) -> list[str]:
-    """What else there is to know of the answer, a sentence each."""
+    """Return further remarks on the answer, a sentence each."""
     found = [*open_notes(claim), *_agreement_note(claim)]
     if claim.answer.layout is not None and claim.answer.changed:
         found.append(_changed_note(claim.answer.layout, claim.answer.changed[0]))
@@ -58,9 +58,9 @@ def answer_notes(claim: Claim) -> list[str]:
 
 
 def open_notes(claim: Claim) -> list[str]:
-    """The error probability of the leader and the measuring that is left, a sentence each.
+    """Return the leader's error probability and the remaining measurements, a sentence each.
 
-    None once there is an answer.
+    Empty once there is an answer.
     """
     answer = claim.answer
     if answer.reached or answer.layout is None or answer.fell_below is not None:
@@ -79,7 +79,7 @@ def open_notes(claim: Claim) -> list[str]:
 
 
 def answer_facts(claim: Claim) -> dict[str, Any]:
-    """The same for programs; docs/json.md has the fields."""
+    """Return the same as JSON fields, listed in docs/json.md."""
     answer, rest, guide = claim.answer, claim.rest, claim.answer.guidance
     return {
         "claim": answer_sentence(claim),
@@ -104,7 +104,7 @@ def answer_facts(claim: Claim) -> dict[str, Any]:
 
 
 def agreement_facts(seen: Agreement) -> dict[str, Any]:
-    """Ratios of two layouts in slices and alone, for programs."""
+    """Return the ratios of two layouts in slices and alone, as JSON fields."""
     return {
         "layout": str(seen.layout),
         "other": str(seen.other),
@@ -116,7 +116,7 @@ def agreement_facts(seen: Agreement) -> dict[str, Any]:
 
 
 def _agreement_note(claim: Claim) -> list[str]:
-    """How slices compare with windows alone, a sentence; none before both are known."""
+    """Return a sentence that compares slices with windows alone; none before both are known."""
     seen = claim.answer.agreement
     if seen is None:
         return []
@@ -129,7 +129,7 @@ def _agreement_note(claim: Claim) -> list[str]:
 
 
 def _changed_note(named: Layout, changed: ChangedRatio) -> str:
-    """How the ratio of two layouts changed during the study, and what follows."""
+    """Return a sentence on how the ratio of two layouts changed during the study, and the consequence."""
     return (
         f"{changed.layout} did {changed.early:.3g} times the throughput of {named} in the first half of the"
         f" study and {changed.late:.3g} times in the second half: the two may react differently to the host."
@@ -138,7 +138,7 @@ def _changed_note(named: Layout, changed: ChangedRatio) -> str:
 
 
 def _guidance_note(guidance: Guidance) -> str:
-    """Whether a model chose what to measure, and its error on layouts that it had not seen."""
+    """Return whether a model guided the choice of layouts, and its error on layouts it had no data of."""
     if guidance.error_ratio is None or guidance.error_without_ratio is None:
         return "The queueing model has not predicted a layout yet."
     predicted = (

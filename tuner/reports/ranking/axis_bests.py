@@ -16,11 +16,11 @@ from tuner.reports.ranking.ranking_cells import interval_cell, times_cell
 from tuner.reports.ranking.ranking_words import level_of
 from tuner.reports.text.formats import Table
 
-# What an axis alone changes, as people and programs read it.
+# Effect of an axis alone, for people and programs.
 
 
 def axes_heading(ranking: Ranking) -> str:
-    """What the table shows."""
+    """Return the caption of the table."""
     what = "items per CPU second" if ranking.objective != "throughput" else "throughput"
     return (
         f"Effect of each axis: {what} as a multiple of that with the value it is compared with, over layouts"
@@ -29,7 +29,7 @@ def axes_heading(ranking: Ranking) -> str:
 
 
 def axes_table(ranking: Ranking) -> Table:
-    """One row for each value of an axis but the one that the others are compared with."""
+    """Return one row for each value of an axis, except the reference value."""
     headers = ("axis", "value", "against", "times", f"{level_of(ranking)} interval", "is", "pairs")
     rows = []
     for one in ranking.axes:
@@ -45,7 +45,7 @@ def axes_table(ranking: Ranking) -> Table:
 
 
 def axes_facts(ranking: Ranking) -> list[dict[str, Any]]:
-    """The same for programs."""
+    """Return the same as JSON fields."""
     return [dataclasses.asdict(one) for one in ranking.axes]
 
 
@@ -53,12 +53,12 @@ _GB = 1e9
 
 
 def describe_axis_bests(study: StudyRecord, ranking: Ranking) -> list[str]:
-    """A sentence for each value of an axis that the study compares with another."""
+    """Return a sentence for each value of an axis that the study compares with another."""
     return [_sentence(one, study, ranking) for one in ranking.axis_bests]
 
 
 def axis_bests_facts(study: StudyRecord, ranking: Ranking) -> list[dict[str, Any]]:
-    """The same for programs; docs/json.md has the fields."""
+    """Return the same as JSON fields, listed in docs/json.md."""
     return [
         {
             "sentence": _sentence(one, study, ranking),
@@ -94,7 +94,7 @@ def _sentence(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
 
 
 def _subject(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
-    """What is compared with what: ``Without the GIL (python 3.14t instead of 3.14)``."""
+    """Return the compared values: ``Without the GIL (python 3.14t instead of 3.14)``."""
     gils = [_has_gil(one.axis, value, study, ranking) for value in (one.value, one.beside)]
     if gils in ([False, True], [True, False]):
         with_it = "With" if gils[0] else "Without"
@@ -107,19 +107,19 @@ def _subject(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
 
 
 def _has_gil(axis: str, value: str, study: StudyRecord, ranking: Ranking) -> bool | None:
-    """Whether workers with a *value* of an *axis* have a GIL; None: not known, or some do and some do not."""
+    """Return whether workers with a *value* of an *axis* have a GIL; None: unknown, or only some have one."""
     found = {study.provenance.workers.has_gil(row.layout.variant) for row in _rows(axis, value, ranking)}
     return found.pop() if len(found) == 1 else None
 
 
 def _rows(axis: str, value: str, ranking: Ranking) -> list[RankedLayout]:
-    """Of the layouts with a *value* of an *axis*."""
+    """Return the rows of layouts with a *value* of an *axis*."""
     place = ranking.axis_names.index(axis)
     return [row for row in ranking.rows if values_of(row.layout.variant)[place : place + 1] == (value,)]
 
 
 def _layouts(one: AxisBest, ranking: Ranking) -> str:
-    """``1x8 instead of 8x1``: of several axes with the values of the others."""
+    """Return ``1x8 instead of 8x1``; with several axes, with the values of the others."""
     alone = len(ranking.axis_names) == 1
     pair = [
         str(layout if layout is None or not alone else replace(layout, variant=""))

@@ -17,7 +17,7 @@ _MOST_ROWS = 40  #: of the table beside a ranking
 
 
 def boxes_notes(ranking: Ranking) -> list[str]:
-    """For how many boxes the ranking holds, and what they do, a sentence each; none where there is one."""
+    """Return how many hosts the ranking holds for, and their differences; none for a single host."""
     boxes = ranking.boxes
     if boxes is None:
         return []
@@ -85,7 +85,7 @@ def _sd(sd: Estimate) -> str:
 
 
 def boxes_heading(boxes: Boxes) -> str:
-    """What the table shows."""
+    """Return the caption of the table."""
     left = len(boxes.levels) - _MOST_ROWS
     cut = f" {pluralize(left, 'host')} in between left out." if left > 0 else ""
     level = f"{100 * boxes.confidence:g} %"
@@ -96,7 +96,7 @@ def boxes_heading(boxes: Boxes) -> str:
 
 
 def boxes_table(boxes: Boxes) -> Table:
-    """One row a box, the slowest first; of many those in the middle are left out."""
+    """Return a row for each host, the slowest first; if there are many, without those in the middle."""
     headers = ("host", "times", f"{100 * boxes.confidence:g} % interval", "is", "blocks", "launches")
     levels = sorted(boxes.levels, key=lambda one: one.level.mean or 0.0)
     if len(levels) > _MOST_ROWS:
@@ -114,7 +114,7 @@ def boxes_table(boxes: Boxes) -> Table:
 
 
 def level_cells(one: BoxLevel) -> tuple[str, str, str]:
-    """A box's level, its interval, and what that says."""
+    """Return the level of a host, its interval, and its meaning."""
     verdict = "not significant"
     if one.differs:
         verdict = "more" if (one.level.mean or 1.0) > 1 else "less"
@@ -124,12 +124,12 @@ def level_cells(one: BoxLevel) -> tuple[str, str, str]:
 
 
 def _times(value: float | None) -> str:
-    """A level lies close to 1: three decimals."""
+    """Return a level with three decimals, because levels are close to 1."""
     return times_cell(value) if value is None or value >= 10 else f"{value:.3f}"
 
 
 def boxes_facts(boxes: Boxes) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same as JSON fields."""
     return {
         "n_boxes": len(boxes.levels),
         "levels": [

@@ -18,7 +18,7 @@ from tuner.core.windows.layout_check import InnerThreads, describe_extra_threads
 from tuner.core.windows.validity import Others, foreign_limit_of
 from tuner.reports.ranking.trends import describe_trends
 
-# Settings that let in what tuner's usual ones keep out: said beside every answer that rests on them.
+# Settings that permit disturbances which the defaults exclude; each answer based on them mentions them.
 
 USUAL_ATTEMPTS = 3
 USUAL_SHORTEST_S = 60.0  #: of a window
@@ -26,7 +26,7 @@ USUAL_SHORTEST_IN_TURNS_S = 20.0  #: the same of layouts that take turns, as noi
 
 
 def find_weakened(study: StudyRecord) -> tuple[str, ...]:
-    """What is weaker than usual in how *study* was measured, in a few words each with the usual value."""
+    """Return the settings of *study* that are weaker than usual, each with the usual value."""
     found = []
     usual_cores, limit_cores = (
         foreign_limit_of(replace(study, foreign_limit_cores=None)),
@@ -57,7 +57,7 @@ LEAST_TOLD_CORES = 0.005  #: less than that is shown as nothing
 
 
 def others_cores(others: Others) -> str:
-    """How much others used: ``1.70 of 2 cores``; and from what to what, where layouts differ in it."""
+    """Return the CPU use of other processes: ``1.70 of 2 cores``, or a range if layouts differ."""
     text = f"{others.cores:.2f} of {others.host_cores:g} cores on average"
     if others.spread > others.within:
         low = min(others.of_layout, key=lambda layout: others.of_layout[layout])
@@ -70,7 +70,7 @@ def others_cores(others: Others) -> str:
 
 
 def describe_no_evidence(ranking: Ranking) -> list[str]:
-    """That the figures are no evidence, and why, in a sentence; none where they are."""
+    """Return a sentence on why the figures are no evidence; none if they are."""
     others = ranking.others
     if others is None or not others.is_no_evidence:
         return []
@@ -82,7 +82,9 @@ def describe_no_evidence(ranking: Ranking) -> list[str]:
 
 
 def describe_others(ranking: Ranking) -> list[str]:
-    """What others used and what that can change, in a sentence; none where `describe_no_evidence` says it."""
+    """Return a sentence on the CPU use of other processes and its effect; none if `describe_no_evidence`
+    has it.
+    """
     others = ranking.others
     if others is None or others.is_no_evidence or others.cores < LEAST_TOLD_CORES:
         return []
@@ -97,7 +99,7 @@ def describe_others(ranking: Ranking) -> list[str]:
 
 
 def describe_caveats(study: StudyRecord, ranking: Ranking) -> list[str]:
-    """What weakens the figures without making them none, a sentence each: to stand beside the answer."""
+    """Return reservations about the figures, a sentence each, to be shown next to the answer."""
     others = ranking.others
     has_doubt = others is not None and others.can_change_a_result
     reported = [*(describe_others(ranking) if has_doubt else []), *describe_weakened_settings(study)]
@@ -106,7 +108,7 @@ def describe_caveats(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 
 def describe_host_speed(ranking: Ranking) -> list[str]:
-    """Which hosts became slower or faster during the study, a sentence each."""
+    """Return the hosts that became slower or faster during the study, a sentence each."""
     found = []
     for one in ranking.speed_changes:
         since = datetime.fromtimestamp(one.from_wall_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -119,13 +121,15 @@ def describe_host_speed(ranking: Ranking) -> list[str]:
 
 
 def describe_weakened_settings(study: StudyRecord) -> list[str]:
-    """Which settings are weaker than usual, in a sentence; none where none is."""
+    """Return a sentence on settings that are weaker than usual; none if there are none."""
     found = find_weakened(study)
     return [f"Measured with weaker settings than usual: {'; '.join(found)}."] if found else []
 
 
 def describe_gil(study: StudyRecord) -> list[str]:
-    """Where workers of a free-threaded Python ran with a GIL, a sentence each; none where none did."""
+    """Return where workers of a free-threaded Python ran with a GIL, a sentence each; none if there are
+    none.
+    """
     workers = study.provenance.workers
     return [
         f"{text[0].upper()}{text[1:]}."
@@ -140,19 +144,19 @@ def _variants(study: StudyRecord) -> list[str]:
 
 
 def describe_inner_threads(study: StudyRecord) -> list[str]:
-    """Which layouts computed in more threads than they have, and why, in sentences; none where none did."""
+    """Return sentences on layouts that computed in more threads than they have, and why; none without any."""
     is_measured = OMP in study.config.service.axes
     return describe_extra_threads(inner_threads_of(study), study.box_cores, is_measured=is_measured)
 
 
 def _lost(others: Others) -> str:
-    """The largest error that others can make of a result, in two digits."""
+    """Return the largest error of a result that other processes can cause, in two digits."""
     lost = others.most_lost
     return f"{100 * lost:.2g} %" if lost < 0.995 else percent(lost)
 
 
 def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same as JSON fields."""
     others, workers, variants = ranking.others, study.provenance.workers, _variants(study)
     return {
         "weakened_by": list(find_weakened(study)),

@@ -15,7 +15,7 @@ SIGMAS = 2.0
 
 
 def render_first_look(study: StudyRecord, windows: Sequence[WindowRecord]) -> str:
-    """The ranking, marked as provisional, with what is not known yet; empty: no window was taken."""
+    """Return the ranking, marked as provisional, with its unknowns; empty: no window was taken."""
     if not windows:
         return ""
     best_of = {window.layout: window for window in windows if not window.void and window.n_done}

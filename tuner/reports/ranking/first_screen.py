@@ -18,24 +18,24 @@ from tuner.reports.ranking.groups import condition_of, condition_of_claim, group
 from tuner.reports.ranking.ranking_cells import interval_cell, memory_cell, times_cell
 from tuner.reports.ranking.ranking_words import level_of, reservations
 
-# Layouts that are not slower than the best: which they are, and which of them to take.
+# Layouts that are not slower than the best, and the choice among them.
 
 _MOST_TIES = 8
 _CHEAPER = 0.95  #: of the memory: from here on it is worth a word
 
 
 def tied_with_best(ranking: Ranking) -> list[RankedLayout]:
-    """The layouts of the first group beside the best one."""
+    """Return the layouts of the first group other than the best one."""
     return list(ranking.of_group("best-or-tied")[1:])
 
 
 def not_slower(ranking: Ranking) -> list[RankedLayout]:
-    """The layouts beside the best one that are not shown to be slower."""
+    """Return the other layouts that are not shown to be slower than the best one."""
     return [*tied_with_best(ranking), *ranking.of_group("not-ruled-out")]
 
 
 def describe_ties(best: RankedLayout, ranking: Ranking, within: float) -> list[str]:
-    """What may be as good, and how to choose, a sentence each; *within*: the margin that counts as alike."""
+    """Return layouts that may be as good, and how to choose; *within*: the margin that counts as equal."""
     tied, open_ = tied_with_best(ranking), ranking.of_group("not-ruled-out")
     lines = [f"Tied with it: {list_names([row.layout for row in tied], _MOST_TIES)}."] if tied else []
     if open_:
@@ -44,7 +44,7 @@ def describe_ties(best: RankedLayout, ranking: Ranking, within: float) -> list[s
 
 
 def among_ties(best: RankedLayout, ranking: Ranking, within: float) -> list[str]:
-    """What to take of *best* and the layouts tied with it, a sentence; none where there is none."""
+    """Return a sentence on the choice among *best* and the layouts tied with it; none if there are none."""
     tied = tied_with_best(ranking)
     if any(row.layout == ranking.current for row in not_slower(ranking)):
         return [f"{ranking.current} is in use: nothing shows that a change pays."]
@@ -54,12 +54,12 @@ def among_ties(best: RankedLayout, ranking: Ranking, within: float) -> list[str]
 
 
 def _cheapest(best: RankedLayout, tied: Sequence[RankedLayout], within: float) -> list[str]:
-    """Which of the tied layouts, which measured within the margin, needs the least memory."""
+    """Return the tied layout within the margin that needs the least memory, in a sentence."""
     if best.pss_bytes is None:
         return []
     cheaper = [row for row in tied if row.pss_bytes is not None and row.pss_bytes < _CHEAPER * best.pss_bytes]
     if not cheaper and any(row.pss_bytes is None for row in tied):
-        return []  # one of them may need less
+        return []  # another one may need less
     if not cheaper:
         is_least = all(row.pss_bytes >= best.pss_bytes for row in tied if row.pss_bytes is not None)
         return [f"{best.layout} needs the least memory of them ({memory_cell(best)})."] if is_least else []
@@ -76,14 +76,14 @@ NAME_CURRENT = "To compare it with the layout in use, add --current LAYOUT."
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """How layouts are started in production, or why that is not known; None: there is no such layout."""
+    """Production start of layouts, or the reason why it is unknown; None: there is no such layout."""
 
     proposed: Rollout | str | None = None
     current: Rollout | str | None = None
 
 
 def layout_words(layout: Layout) -> str:
-    """``4 processes x 6 threads``; with its variant, where it has one."""
+    """Return ``4 processes x 6 threads``, with the variant if there is one."""
     words = pluralize(layout.processes, "process")
     if layout.has_threads:
         words += f" x {pluralize(layout.threads, 'thread')}"
@@ -91,20 +91,20 @@ def layout_words(layout: Layout) -> str:
 
 
 def is_answered(ranking: Ranking) -> bool:
-    """Whether the study names a layout to run: not while a race goes on, nor where the load was too small."""
+    """Return whether the study names a layout to run: not during a race, nor if the load was too small."""
     claim = ranking.claim
     return ranking.best is not None and not ranking.starved and (claim is None or claim.answer.reached)
 
 
 def is_to_act_on(study: StudyRecord, ranking: Ranking, step: NextStep) -> bool:
-    """Whether an operator should apply the answer, given the next *step*."""
+    """Return whether an operator should apply the answer, given the next *step*."""
     if not is_answered(ranking) or _is_open(ranking, step) or _why_not(study) is not None:
         return False
     return not is_simulated(study) and step.slug not in _DOUBTFUL and not reservations(study, ranking)
 
 
 def recommendation(study: StudyRecord, ranking: Ranking, step: NextStep) -> str:
-    """What to run, in one sentence or two."""
+    """Return the recommendation, in one or two sentences."""
     best = ranking.best
     if best is None:
         return "Nothing can be recommended. Change nothing."
@@ -128,7 +128,7 @@ def recommendation(study: StudyRecord, ranking: Ranking, step: NextStep) -> str:
 
 
 def how_sure(ranking: Ranking) -> list[str]:
-    """How far the recommendation can be trusted, a sentence each; none where nothing is recommended."""
+    """Return the certainty of the recommendation, a sentence each; none if there is no recommendation."""
     best, claim = ranking.best, ranking.claim
     if best is None or ranking.starved:
         return []
@@ -141,7 +141,7 @@ def how_sure(ranking: Ranking) -> list[str]:
 
 
 def gains(ranking: Ranking) -> list[str]:
-    """How much more the best layout gives than the one in use, or else than the smallest one."""
+    """Return the gain of the best layout over the one in use, or else over the smallest one."""
     best = ranking.best
     if best is None:
         return []
@@ -162,7 +162,7 @@ def gains(ranking: Ranking) -> list[str]:
 
 
 def _why_not(study: StudyRecord) -> str | None:
-    """Why a study of this kind recommends no layout; None: it does."""
+    """Return why a study of this kind recommends no layout; None: it does."""
     if study.strategy == "aa":
         return "this study compares a layout with itself"
     if study.strategy == "check":
@@ -172,7 +172,7 @@ def _why_not(study: StudyRecord) -> str | None:
 
 
 def _is_open(ranking: Ranking, step: NextStep) -> bool:
-    """Whether a full grid is still being measured, or was cut off."""
+    """Return whether a full grid is still being measured, or was interrupted."""
     return ranking.claim is None and step.slug in ("watch", "go-on")
 
 
@@ -230,7 +230,7 @@ def _shown(ratio: Estimate) -> list[str]:
 
 
 def _over(row: RankedLayout) -> Estimate | None:
-    """How much more the best layout gives than *row*; None: nothing is known of it."""
+    """Return the gain of the best layout over *row*; None: unknown."""
     if row.of_best is None or not (share := row.of_best.ratio).mean:
         return None
     if share.low is None or share.high is None or share.low <= 0:

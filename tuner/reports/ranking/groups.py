@@ -27,17 +27,17 @@ _MOST_TOLD = 1000  #: launches: more than that nobody makes to know it
 
 
 def group_name(group: Group, objective: str = "throughput") -> str:
-    """What a group is called where layouts are ranked by *objective*."""
+    """Return the name of a group in a ranking by *objective*."""
     return "worse" if group == "slower" and objective != "throughput" else NAMES[group]
 
 
 def row_group(row: RankedLayout, objective: str) -> str:
-    """The group of a row in words."""
+    """Return the group of a row in words."""
     return NOT_RANKED if row.group is None else group_name(row.group, objective)
 
 
 def describe_groups(tied: Sequence[Layout], open_: Sequence[Layout], most: int = 10) -> list[str]:
-    """Which layouts stand beside the named one, a part of a sentence for each group that has any."""
+    """Return the layouts next to the named one, a part of a sentence for each group that has any."""
     return [
         *([f"tied with it: {list_names(tied, most)}"] if tied else []),
         *([f"not ruled out yet: {list_names(open_, most)}"] if open_ else []),
@@ -45,26 +45,26 @@ def describe_groups(tied: Sequence[Layout], open_: Sequence[Layout], most: int =
 
 
 def to_decide_cell(row: RankedLayout) -> str:
-    """How many launches would decide about a layout; ``-`` where nothing is to be decided."""
+    """Return how many launches would decide on a layout; ``-`` if it is decided."""
     if row.of_best is None or (n := row.of_best.n_to_decide) is None:
         return "-"
     return f"{n}" if n <= _MOST_TOLD else f"> {_MOST_TOLD}"
 
 
 def condition_of(ranking: Ranking) -> str:
-    """What the comparison of a study without a claim depends on."""
+    """Return the condition of the comparison in a study without a claim."""
     return SCATTER if ranking.boxes is not None else THESE_HOURS
 
 
 def condition_of_claim(answer: Answer) -> str:
-    """What the answer of a race depends on."""
+    """Return the condition of a race's answer."""
     if not answer.pools_noise:
         return THESE_HOURS
     return f"{SMOOTH if answer.kind == 'calibrated' else SCATTER}, {THESE_HOURS}"
 
 
 def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> list[str]:
-    """What the column of intervals says, and the columns beside it, a sentence each; none without one."""
+    """Return explanations of the interval column and of the columns next to it; none without intervals."""
     best = ranking.best
     if best is None or all(row.of_best is None or row.of_best.ratio.low is None for row in ranking.rows):
         return []
@@ -95,7 +95,7 @@ def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> li
 
 
 def of_best_facts(of_best: OfBest | None) -> dict[str, Any] | None:
-    """The interval of a group for programs: shares of what the best layout gives."""
+    """Return the interval of a group as JSON fields: shares of the best layout's value."""
     if of_best is None:
         return None
     return {**asdict(of_best.ratio), "least": of_best.least, "launches_to_decide": of_best.n_to_decide}

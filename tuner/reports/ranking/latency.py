@@ -24,13 +24,13 @@ AT_SATURATION = (
 
 
 def latency_heading(ranking: Ranking) -> str:
-    """What the table of latencies shows, in a sentence."""
+    """Return the caption of the table of latencies, a sentence."""
     since = "it was due" if _rates(ranking) else "it was sent"
     return f"Latency of a request since {since}: within so long 50, 95 and 99 % of all were answered well."
 
 
 def latency_table(ranking: Ranking) -> Table:
-    """One row per layout that was measured."""
+    """Return one row for each measured layout."""
     rates, capacities = _rates(ranking), _capacities(ranking)
     spreads = any(seen.connections_per_worker for seen in _latencies_seen(ranking))
     headers = [
@@ -57,7 +57,7 @@ def latency_table(ranking: Ranking) -> Table:
 
 
 def latency_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
-    """What these latencies, and the throughput beside them, say and what not, a sentence each."""
+    """Return the meaning and the limits of these latencies and throughputs, a sentence each."""
     if not ranking.is_latency_known:
         return []
     rates, asked = _rates(ranking), rate_kept(study.config)
@@ -97,12 +97,12 @@ def latency_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 
 def latency_facts(row: RankedLayout) -> dict[str, Any] | None:
-    """The same of one layout for programs; None where it is not known."""
+    """Return the latency of one layout as JSON fields; None if unknown."""
     return None if row.latency is None else dataclasses.asdict(row.latency)
 
 
 def latency_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
-    """Columns of a data table: header -> layout -> value; none where no layout has it."""
+    """Return columns of a data table: header -> layout -> value; none if no layout has latencies."""
     if not ranking.is_latency_known:
         return {}
     names = {
@@ -117,12 +117,12 @@ def latency_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
 
 
 def describe_p95(row: RankedLayout) -> str:
-    """The p95 for a table."""
+    """Return the p95 for a table."""
     return "-" if row.latency is None else _seconds(row.latency.p95_s)
 
 
 def _is_behind(row: RankedLayout) -> bool:
-    """Whether less was answered than came, and not by the luck of arrivals."""
+    """Return whether fewer requests were answered than sent, beyond random variation."""
     answered = row.throughput_per_10min.mean
     if row.latency is None or row.latency.rate_per_s is None or answered is None:
         return False
@@ -132,7 +132,7 @@ def _is_behind(row: RankedLayout) -> bool:
 
 
 def _format_spread(seen: LatencySeen) -> str:
-    """Connections of the workers: one number where all have as many, to a tenth."""
+    """Return connections per worker: one number if all agree to a tenth."""
     held = seen.connections_per_worker
     if not held:
         return "-"

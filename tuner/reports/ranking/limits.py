@@ -17,18 +17,18 @@ _MOST_TOLD = 3  #: open layouts with a sentence each
 
 
 def describe_limits(ranking: Ranking) -> str:
-    """The limits in a few words: ``load at most 20 and memory at most 8 GiB``."""
+    """Return the limits in a few words: ``load at most 20 and memory at most 8 GiB``."""
     return " and ".join(render_limit(limit) for limit in ranking.limits)
 
 
 def limits_heading(ranking: Ranking) -> str:
-    """What the table of limits shows, in a sentence."""
+    """Return the caption of the table of limits, a sentence."""
     level = f"{100 * ranking.confidence:g} %"
     return f"Layouts that may win: {describe_limits(ranking)} ({level}, all layouts and limits at once)."
 
 
 def limits_table(ranking: Ranking) -> Table:
-    """One row per layout that was measured: what it used, and whether that keeps the limits."""
+    """Return one row for each measured layout: its use, and whether it keeps the limits."""
     names = [limit.name for limit in ranking.limits]
     headers = ("layout", "may win", *(_HEADERS.get(name, WORDS[name]) for name in names), "launches")
     rows = []
@@ -48,7 +48,7 @@ def limits_table(ranking: Ranking) -> Table:
 
 
 def limits_sentences(ranking: Ranking) -> list[str]:
-    """What is not decided yet and measured better than the best that may win; that may be the real best."""
+    """Return sentences on undecided layouts that measured better than the best allowed one."""
     found = []
     best = next((row for row in ranking.rows if row.rank == 1), None)
     for row in ranking.rows:
@@ -75,7 +75,7 @@ def limits_sentences(ranking: Ranking) -> list[str]:
 
 
 def limits_facts(row: RankedLayout) -> dict[str, Any] | None:
-    """The same of one layout for programs; None without limits."""
+    """Return the limits of one layout as JSON fields; None without limits."""
     if row.verdict is None:
         return None
     return {
@@ -85,7 +85,7 @@ def limits_facts(row: RankedLayout) -> dict[str, Any] | None:
 
 
 def limits_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
-    """Whether each layout may win, as columns of a data table: header -> layout -> value."""
+    """Return whether each layout may win, as columns of a data table: header -> layout -> value."""
     judged = [(row.layout, row.verdict) for row in ranking.rows if row.verdict is not None]
     columns: dict[str, dict[Layout, object]] = {
         "may_win": {layout: verdict.state for layout, verdict in judged},

@@ -14,11 +14,11 @@ from tuner.reports.documents.blocks import Block, Code, Paragraph
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.text.formats import render_paragraph
 
-# That larger layouts give more than the answer; `ranking.next_step` has what to type to measure them.
+# Note that larger layouts have a higher throughput than the answer; `ranking.next_step` has the command.
 
 
 def describe_wider(ranking: Ranking, step: NextStep | None = None) -> list[str]:
-    """The sentences that stand beside the answer; none where it is not at the edge, or *step* says so."""
+    """Return sentences next to the answer; none if it is not at the edge, or *step* mentions it."""
     found = ranking.wider
     if found is None or (step is not None and step.slug == "edge"):
         return []
@@ -27,7 +27,7 @@ def describe_wider(ranking: Ranking, step: NextStep | None = None) -> list[str]:
 
 
 def wider_facts(ranking: Ranking) -> dict[str, Any] | None:
-    """The same for programs; docs/json.md has the fields."""
+    """Return the same as JSON fields, listed in docs/json.md."""
     found = ranking.wider
     if found is None:
         return None
@@ -41,7 +41,7 @@ def wider_facts(ranking: Ranking) -> dict[str, Any] | None:
 
 
 def grown_sentences(study: StudyRecord) -> list[str]:
-    """How the grid grew, a sentence; none where it did not."""
+    """Return a sentence on how the grid grew; none if it did not."""
     growth = growth_of(study)
     ways = [] if growth is None else [way for way in growth.ways if way.reached != way.began]
     if growth is None or not ways:
@@ -58,23 +58,23 @@ _FILE = "the file that started the study"
 
 
 def step_of(overview: Overview, *, at_any_time: bool = False) -> NextStep:
-    """The next step of a study; *at_any_time*: whether it is being measured just now makes no difference."""
+    """Return the next step of a study; *at_any_time*: even if it is being measured at this moment."""
     facts = facts_of(overview, file_word(overview.name), at_any_time=at_any_time)
     return next_step(overview.study, overview.ranking, facts)
 
 
 def describe_next_step(step: NextStep) -> str:
-    """Why, and what the command does, up to a colon."""
+    """Return the reason and the effect of the command, up to a colon."""
     return f"{TITLE}: {step.sentence}"
 
 
 def command(step: NextStep) -> str:
-    """The command as it is typed."""
+    """Return the command as it is typed."""
     return shell_line(step.words)
 
 
 def render_next_step(study: StudyRecord, ranking: Ranking, fmt: str) -> list[str]:
-    """Below a ranking, in one of its formats: the sentence, the command, what else is to be put into it."""
+    """Return the lines below a ranking in *fmt*: the sentence, the command, and values to fill in."""
     step = ranking.next_step
     if step is None:
         return []
@@ -85,7 +85,7 @@ def render_next_step(study: StudyRecord, ranking: Ranking, fmt: str) -> list[str
 
 
 def next_step_blocks(study: StudyRecord, step: NextStep) -> list[Block]:
-    """The same on a page."""
+    """Return the same as blocks of a page."""
     remarks = remarks_on(study, step)
     return [
         Paragraph(describe_next_step(step)),
@@ -95,7 +95,7 @@ def next_step_blocks(study: StudyRecord, step: NextStep) -> list[Block]:
 
 
 def remarks_on(study: StudyRecord, step: NextStep) -> list[str]:
-    """What the words in capitals stand for, which the study's file does not hold."""
+    """Return the meanings of words in capitals, which the study's file does not contain."""
     before, after = resume_arguments(study)
     found = []
     if "COMMAND" in step.words:
@@ -114,7 +114,7 @@ def remarks_on(study: StudyRecord, step: NextStep) -> list[str]:
 
 
 def next_step_facts(step: NextStep | None) -> dict[str, Any] | None:
-    """The same for programs; docs/json.md has the fields."""
+    """Return the same as JSON fields, listed in docs/json.md."""
     if step is None:
         return None
     return {"slug": step.slug, "sentence": step.sentence, "command": command(step)}

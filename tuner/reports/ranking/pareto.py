@@ -16,7 +16,7 @@ _WORD: dict[Cost, str] = {"load": "load", "memory": "memory", "cpu": "CPU"}
 
 
 def front_heading(front: Front, best: Layout | None) -> str:
-    """What the table shows, in a sentence; *best* is what the ranking names, by throughput."""
+    """Return the caption of the table; *best* is the layout that the ranking names, by throughput."""
     word = _WORD[front.cost]
     if front.reference is None:
         return f"Gain from more {word}: unknown, because no ranked layout has figures of it."
@@ -29,7 +29,7 @@ def front_heading(front: Front, best: Layout | None) -> str:
 
 
 def front_table(front: Front) -> Table:
-    """One row a layout, the fastest first."""
+    """Return one row for each layout, the fastest first."""
     word = _WORD[front.cost]
     cost = "settled load" if front.cost == "load" else word
     headers = ("layout", "on the front", f"items against {front.reference}", cost, f"{word} against it")
@@ -47,7 +47,7 @@ def front_table(front: Front) -> Table:
 
 
 def front_sentences(front: Front, best: Layout | None) -> list[str]:
-    """The findings, a sentence each; *best* is what the ranking names, by throughput."""
+    """Return the findings, a sentence each; *best* is the layout that the ranking names, by throughput."""
     if front.reference is None or len(front.places) < 2:
         return []
     reported = []
@@ -66,7 +66,7 @@ def front_sentences(front: Front, best: Layout | None) -> list[str]:
 
 
 def best_by_throughput(ranking: Ranking) -> Layout | None:
-    """What the ranking names; None: it is by something else, or names nothing."""
+    """Return the layout that the ranking names; None: it ranks by another value, or names none."""
     if ranking.objective != "throughput":
         return None
     return next((row.layout for row in ranking.rows if row.rank == 1), None)
@@ -77,7 +77,7 @@ def _is_named(front: Front, best: Layout | None) -> bool:
 
 
 def front_facts(front: Front) -> dict[str, Any]:
-    """A front for programs."""
+    """Return a front as JSON fields."""
     return {
         "cost": front.cost,
         "reference": None if front.reference is None else str(front.reference),
@@ -109,7 +109,7 @@ def front_facts(front: Front) -> dict[str, Any]:
 
 
 def front_columns(front: Front) -> dict[str, dict[Layout, object]]:
-    """The front as columns of a data table: header -> layout -> value."""
+    """Return the front as columns of a data table: header -> layout -> value."""
     standings = {True: "yes", False: "no", None: "open"}
     columns: dict[str, dict[Layout, object]] = {
         f"on_{front.cost}_front": {place.layout: standings[place.is_on_front] for place in front.places},
@@ -148,7 +148,7 @@ def _standing(place: FrontPlace) -> str:
 
 def _amount(cost: Cost, value: float) -> str:
     if cost == "memory":
-        return f"{value / 1e6:.0f} MB"  # as the ranking has it
+        return f"{value / 1e6:.0f} MB"  # as in the ranking
     return f"{value:.2f} cores" if cost == "cpu" else render_amount("load", value)
 
 
@@ -170,7 +170,7 @@ def _percent(ratio: float | None) -> str:
 
 
 def _number(ratio: float) -> str:
-    """In percent; the decimal matters near 100."""
+    """Return a percentage, with a decimal close to 100."""
     percent = 100 * ratio
     if percent >= 999.5:
         return f"{percent:.0f}"

@@ -27,11 +27,11 @@ from tuner.reports.ranking.ranking_data import data_table, render_ranking_json
 from tuner.reports.ranking.ranking_words import headline, level_of, noise_found, notes, verdict
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
-_DATA_FORMATS = ("csv", "tsv")  # one row a layout and nothing else: what a program reads
+_DATA_FORMATS = ("csv", "tsv")  # a row for each layout and nothing else, for programs
 
 
 def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
-    """The ranking with what a reader must know beside it, in a format of `table_formats` or ``json``."""
+    """Return the ranking with all remarks that readers need, in a format of `table_formats` or ``json``."""
     if fmt == "json":
         return render_ranking_json(study, ranking)
     if fmt in _DATA_FORMATS:
@@ -72,7 +72,7 @@ def _describe_claim(ranking: Ranking) -> list[str]:
 
 
 def describe_comparison(ranking: Ranking) -> list[str]:
-    """What the intervals of the table are, and how layouts came into their groups, a sentence each."""
+    """Return explanations of the table's intervals and of the groups, a sentence each."""
     unit = "items" if ranking.objective == "throughput" else "items per CPU second"
     return describe_intervals(ranking, level_of(ranking), unit, items_cell)
 
@@ -91,7 +91,7 @@ def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 
 def _under_headings(ranking: Ranking) -> str:
-    """The table for a terminal: each group under a line with its name, which takes no room of a column."""
+    """Return the table for a terminal: each group below a line with its name, without a column for it."""
     head, rule, *lines = render_table(reading_table(ranking, with_group=False), "simple").splitlines()
     found = [head, rule]
     groups = [None if ranking.best is None else row_group(row, ranking.objective) for row in ranking.rows]
@@ -103,7 +103,7 @@ def _under_headings(ranking: Ranking) -> str:
 
 
 def reading_table(ranking: Ranking, *, with_group: bool = True) -> Table:
-    """One row a layout, by group, as people read it."""
+    """Return the readable table, with one row for each layout, by group."""
     per_cpu = ranking.objective != "throughput"
     bound = ["bottleneck"] if ranking.is_bound_known else []
     usual = "p95" if ranking.is_latency_known else "active"
@@ -147,7 +147,7 @@ def reading_table(ranking: Ranking, *, with_group: bool = True) -> Table:
 
 
 def _sixth(row: RankedLayout, ranking: Ranking) -> str:
-    """The one column that depends on what the ranking is about, as the table should fit a terminal."""
+    """Return the only column that depends on the kind of ranking, to fit the table on a terminal."""
     if ranking.objective != "throughput":
         return items_cell(row.throughput_per_10min.mean)
     return describe_p95(row) if ranking.is_latency_known else number_cell(row.n_active_mean, ".2f")

@@ -11,41 +11,41 @@ _LARGE = 1e9  #: from here on in powers of ten: a limit as far out says no more 
 
 
 def load_cell(row: RankedLayout) -> str:
-    """The mean and, in brackets, the most: one column, as the table should fit a terminal."""
+    """Return the mean with the maximum in brackets, in one column to fit the table on a terminal."""
     return "-" if row.load1_mean is None else f"{row.load1_mean:.2f} ({number_cell(row.load1_max, '.2f')})"
 
 
 def memory_cell(row: RankedLayout) -> str:
-    """Memory in MB."""
+    """Return memory in MB."""
     return number_cell(None if row.pss_bytes is None else row.pss_bytes / 1e6, ".0f", " MB")
 
 
 def items_cell(value: float | None) -> str:
-    """A number of items, three digits at least."""
+    """Return a number of items with at least three digits."""
     if value is None:
         return "-"
     return f"{value:.0f}" if 100 <= value < _LARGE else f"{value:.3g}"
 
 
 def interval_cell(estimate: Estimate, show: Callable[[float], str]) -> str:
-    """``2560 to 2640``."""
+    """Return an interval: ``2560 to 2640``."""
     if estimate.low is None or estimate.high is None:
         return "-"
     return f"{show(estimate.low)} to {show(estimate.high)}"
 
 
 def times_cell(value: float | None) -> str:
-    """A ratio: ``1.31``."""
+    """Return a ratio: ``1.31``."""
     if value is None:
         return "-"
     return f"{value:.2f}" if value < 1000 else f"{value:.3g}"
 
 
 def percent_cell(value: float | None) -> str:
-    """A share: ``87 %``."""
+    """Return a share: ``87 %``."""
     return "-" if value is None else f"{100 * value:.0f} %"
 
 
 def number_cell(value: float | None, spec: str, unit: str = "") -> str:
-    """A number by its format, and its unit."""
+    """Return a number in its format, with its unit."""
     return "-" if value is None else f"{value:{spec}}{unit}"

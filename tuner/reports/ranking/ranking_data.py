@@ -27,7 +27,7 @@ SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or g
 
 
 def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
-    """The ranking as JSON, its fields are in docs/json.md; ends in a newline."""
+    """Return the ranking as JSON, with the fields of docs/json.md; ends in a newline."""
     content = {
         "schema_version": SCHEMA_VERSION,
         "simulated": is_simulated(study),
@@ -46,7 +46,7 @@ def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
 
 
 def data_table(study: StudyRecord, ranking: Ranking) -> Table:
-    """One row a layout and nothing else, in plain numbers."""
+    """Return a table of plain numbers, a row for each layout."""
     asked = _optional_columns(ranking)
     headers = (
         "service", "cores", "box_cores", "rank", "group", "layout", "processes", "threads", "variant",
@@ -82,7 +82,7 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
 
 
 def _optional_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
-    """What is a column only where it was asked for or is known: header -> layout -> value."""
+    """Return columns that exist only if they were requested or are known: header -> layout -> value."""
     columns: dict[str, dict[Layout, object]] = {}
     if ranking.claim is not None:
         columns["behind_ratio"] = {row.layout: row.behind_ratio for row in ranking.rows}

@@ -38,12 +38,12 @@ SETTLED_TOLD = "Settled load: load1 in the long run, without load of the previou
 
 
 def describe_load(study: StudyRecord) -> str:
-    """What the load of a table is: the kernel's, or in a container the service's own."""
+    """Return the kind of load in a table: the kernel's, or in a container the service's own."""
     return OWN_LOAD_TOLD if study.provenance.load_of is not None else LOAD_TOLD
 
 
 def headline(study: StudyRecord, ranking: Ranking | None = None) -> str:
-    """What was measured, where and when, in one sentence."""
+    """Return what was measured, where and when, in one sentence."""
     day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
     boxes = None if ranking is None else ranking.boxes
     host = study.provenance.host if boxes is None else pluralize(len(boxes.levels), "host")
@@ -53,7 +53,7 @@ def headline(study: StudyRecord, ranking: Ranking | None = None) -> str:
 
 
 def describe_method(study: StudyRecord) -> str:
-    """What was done, in a few words."""
+    """Return the method of the study, in a few words."""
     shortest, longest = render_duration(study.shortest_window_s), render_duration(study.window_s)
     if study.strategy == "race":
         return f"a race in windows of {longest if shortest == longest else f'{shortest} to {longest}'}"
@@ -67,7 +67,7 @@ def describe_method(study: StudyRecord) -> str:
 
 
 def verdict(ranking: Ranking) -> str:
-    """What the ranking says about the best layout, in one sentence."""
+    """Return the result on the best layout, in one sentence."""
     best = ranking.of_group("best-or-tied")
     if best and ranking.starved:
         return (
@@ -96,7 +96,7 @@ def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> s
 
 
 def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
-    """What limits the ranking, a sentence each; every export carries them."""
+    """Return the limits of the ranking, a sentence each; every export contains them."""
     found = [
         *reservations(study, ranking),
         *describe_others(ranking),
@@ -123,7 +123,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 
 def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
-    """Why nobody should act on the ranking as it is, a sentence each; none for most."""
+    """Return reasons not to act on the ranking, a sentence each; usually none."""
     found = describe_no_evidence(ranking)
     if ranking.starved:
         found.append(
@@ -142,13 +142,13 @@ def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 
 def _cautions(study: StudyRecord) -> list[str]:
-    """What is known of the service beforehand: work lost at a stop, what counting costs."""
+    """Return known cautions on the service: work lost at a stop, the cost of counting."""
     cautions = study.config.service.cautions.values()
     return [text if text.endswith(".") else f"{text}." for text in cautions]
 
 
 def _not_ranked(ranking: Ranking) -> list[str]:
-    """Why layouts have no rank; those that have none for the same reason in one sentence."""
+    """Return why layouts have no rank, a sentence for each reason."""
     of_reason: dict[str | None, list[str]] = {}
     for row in ranking.rows:
         if row.rank is None and not row.is_kept_out:  # the table of limits shows those
@@ -160,7 +160,7 @@ def _not_ranked(ranking: Ranking) -> list[str]:
 
 
 def noise_found(ranking: Ranking) -> list[str]:
-    """How noisy the box was, by source, in a sentence; none when the study cannot tell."""
+    """Return a sentence on the host's noise, by source; none if the study cannot estimate it."""
     known_launch = ranking.noise.launch is not None and ranking.noise.launch.mean
     sources = (
         ("window to window", ranking.noise.window),
@@ -173,16 +173,16 @@ def noise_found(ranking: Ranking) -> list[str]:
 
 
 def _format_spread(sd: Estimate) -> str:
-    """A standard deviation that is a ratio, as ``1.4 % (0.8 to 2.9)``."""
+    """Return a standard deviation that is a ratio, as ``1.4 % (0.8 to 2.9)``."""
     low, mean, high = ("-" if x is None else f"{100 * x:.1f}" for x in (sd.low, sd.mean, sd.high))
     return f"{mean} % ({low} to {high})"
 
 
 def level_of(ranking: Ranking) -> str:
-    """The confidence, as ``95 %``."""
+    """Return the confidence, as ``95 %``."""
     return f"{100 * ranking.confidence:g} %"
 
 
 def value_ranked_by(row: RankedLayout, ranking: Ranking) -> Estimate:
-    """What the ranking is by, with the interval of the layout by itself."""
+    """Return the ranked value, with the interval of the layout alone."""
     return value_of(row, ranking.objective)

@@ -60,7 +60,7 @@ def growth_message(layout: Layout, growth: MemoryGrowth | None) -> Message | Non
 
 
 def describe_messages(*messages: Message | None) -> list[str]:
-    """Return a sentence for each message that there is, with its slug."""
+    """Return a sentence for each message, with its slug."""
     return [_sentence(message) for message in messages if message is not None]
 
 

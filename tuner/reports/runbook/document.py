@@ -42,12 +42,12 @@ _MOST_FURTHER_ROWS = 12  #: of the tables of limits and trade-offs
 
 
 def chosen(ranking: Ranking) -> Layout | None:
-    """The layout that a runbook proposes: the answer, or the best; None: nothing could be ranked."""
+    """Return the layout that a runbook proposes: the answer, or the best; None: nothing is ranked."""
     return None if ranking.best is None else ranking.best.layout
 
 
 def runbook_title(study: StudyRecord) -> str:
-    """The heading above the page."""
+    """Return the heading above the page."""
     return f"Processes and threads of {study.service}"
 
 
@@ -58,9 +58,9 @@ def runbook_page(
     repeat_after_s: float = REPEAT_AFTER_S,
     pictures: Sequence[Picture] = (),
 ) -> list[Block]:
-    """The recommendation, how to apply it and roll it back, its evidence, and when to measure again.
+    """Return the recommendation, the steps to apply it and roll it back, the evidence, and when to repeat it.
 
-    Nothing in it depends on when it is made: the same study gives the same page.
+    Nothing depends on the current time: the same study gives the same page.
     """
     study, ranking = overview.study, overview.ranking
     best = _row_of(ranking, chosen(ranking))
@@ -107,7 +107,7 @@ def runbook_page(
 
 
 def on_top(study: StudyRecord, ranking: Ranking) -> list[str]:
-    """What weakens everything below, a sentence each."""
+    """Return reservations about the whole page, a sentence each."""
     return [*reservations(study, ranking), *describe_caveats(study, ranking)]
 
 
@@ -116,7 +116,7 @@ def _row_of(ranking: Ranking, layout: Layout | None) -> RankedLayout | None:
 
 
 def _bullets(ranking: Ranking) -> list[Block]:
-    """How sure the answer is, what it gains and what was measured, a line each."""
+    """Return the certainty of the answer, its gain and the measurement, a line each."""
     best = ranking.best
     texts = [("How sure", how_sure(ranking)), ("Gain", gains(ranking))]
     if best is not None and is_answered(ranking):
@@ -158,7 +158,7 @@ def _format_items(row: RankedLayout) -> str:
 
 
 def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
-    """The ranking as far as it matters here, limits and trade-offs."""
+    """Return the relevant part of the ranking, limits and trade-offs."""
     ranking = overview.ranking
     if all(row.n_windows == 0 for row in ranking.rows):
         return []
@@ -239,6 +239,6 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
 
 
 def _remaining_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
-    """All that limits the ranking and is not above it already."""
+    """Return the limits of the ranking that are not already above it."""
     reported = [*on_top(study, ranking), *describe_others(ranking), *how_sure(ranking)]
     return [note for note in notes(study, ranking) if note not in reported]

@@ -22,7 +22,9 @@ _SHORT_REVISION = 12
 
 
 def describe_conditions(overview: Overview) -> Iterator[str]:
-    """Host, system, revision, time, input and limits; unknown facts are left out, but for the revision."""
+    """Yield host, system, revision, time, input and limits; unknown facts are left out, except the
+    revision.
+    """
     study, ranking = overview.study, overview.ranking
     facts = study.provenance
     yield f"Host: {_box(study)}."
@@ -44,14 +46,14 @@ def describe_conditions(overview: Overview) -> Iterator[str]:
 
 
 def ended_wall_s(overview: Overview) -> float | None:
-    """When the study's last launch or window ended; None: there was none."""
+    """Return the time at which the study's last launch or window ended; None: there was none."""
     ends = [one.started_wall_s + one.length_s for one in overview.windows]
     ends += [launch.ended_wall_s for _, launch in overview.launches if launch.ended_wall_s is not None]
     return max(ends, default=None)
 
 
 def planned_connections(study: StudyRecord, layout: Layout) -> int | None:
-    """Number of connections that *layout* opens; None: unknown for a process."""
+    """Return the number of connections that *layout* opens; None: unknown for a process."""
     per_process = study.config.service.connections
     if per_process == "threads" or isinstance(per_process, int):
         return connections_of(layout, per_process)

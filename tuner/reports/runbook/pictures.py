@@ -14,14 +14,14 @@ from tuner.reports.documents.blocks import Picture
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """What a page shows, and the text of each file."""
+    """References to the pictures for a page, and the text of each file."""
 
     blocks: tuple[Picture, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)  #: name -> SVG
 
 
 def runbook_pictures(overview: Overview, stem: str) -> Pictures:
-    """The ranking, and throughput over processes and threads, in files whose names begin with *stem*."""
+    """Return the ranking and the heat map, in files whose names begin with *stem*."""
     best = next((row.layout.variant for row in overview.ranking.rows), "")
     drawn = {"ranking": ranking_picture(overview), "layouts": heat_map_picture(overview, best)}
     service = re.sub(r"[^A-Za-z0-9._]+", "-", overview.study.service).strip("-")

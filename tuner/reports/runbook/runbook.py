@@ -39,7 +39,7 @@ COMMENTS = {
     "textile": ("###. ", ""),
     "moinmoin": ("## ", ""),
 }
-_FENCED = ("markdown", "github", "pipe")  # formats in which text between fences is shown as it is
+_FENCED = ("markdown", "github", "pipe")  # formats that show text between fences literally
 _SUFFIXES = {
     ".md": "markdown",
     ".markdown": "markdown",
@@ -67,13 +67,13 @@ _HEADINGS = {
     "moinmoin": "= {} =",
 }
 _MADE_WITH = re.compile(r"made with((?: --[a-z0-9-]+(?: [^\s<>-][^\s<>]*)?)+)")
-_IN_XML = "-&#45;"  # two hyphens, within a comment
+_IN_XML = "-&#45;"  # two hyphens in a comment
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 @dataclass(frozen=True, slots=True)
 class MadeWith:
-    """The options of a section as they were typed, None for those that nobody gave."""
+    """The options of a section as they were typed; None for options not given."""
 
     current: str | None = None
     confidence: float | None = None
@@ -96,7 +96,7 @@ class MadeWith:
 
     @classmethod
     def parse(cls, text: str) -> MadeWith:
-        """Read what ``str`` wrote; options of another version of tuner are left out."""
+        """Return the options that ``str`` wrote; options of another version of tuner are dropped."""
         words = text.split()
         given = {
             word[2:].replace("-", "_"): value
@@ -116,10 +116,10 @@ class MadeWith:
 
 
 def format_of(path: PurePath) -> str:
-    """The format that a runbook's file name says.
+    """Return the format for the extension of a runbook's file name.
 
     Raises:
-        ConfigError: the ending is not known.
+        ConfigError: the extension is unknown.
     """
     try:
         return _SUFFIXES[path.suffix.lower()]
@@ -132,7 +132,7 @@ def format_of(path: PurePath) -> str:
 
 
 def marks(service: str, fmt: str) -> tuple[str, str]:
-    """The lines that begin and end the section of *service* in *fmt*.
+    """Return the lines that begin and end the section of *service* in *fmt*.
 
     Raises:
         ConfigError: *fmt* has no comments, hence no marks.
@@ -146,13 +146,14 @@ def marks(service: str, fmt: str) -> tuple[str, str]:
     before, after = COMMENTS[fmt]
     name = re.sub(r"[^A-Za-z0-9._-]", "-", service).replace("--", "-")
     if fmt == "confluence":
-        name = re.sub("--+", "-", name)  # a comment of XML has no two in a row
+        name = re.sub("--+", "-", name)  # a comment in XML may not contain two hyphens in a row
     return f"{before}tuner:ranking:{name} begin{after}", f"{before}tuner:ranking:{name} end{after}"
 
 
 def check_format(text: str, *, service: str, fmt: str, name: str) -> None:
-    """ConfigError where the runbook *text*, called *name*, has the section of *service* in comments of others
-    than *fmt*: it would get a second one."""
+    """Raise ConfigError if the runbook *text*, called *name*, has the section of *service* in comments of a
+    format other than *fmt*: it would get a second section.
+    """
     lines = text.split("\n")
     own = marks(service, fmt)
     for other in COMMENTS:
@@ -166,7 +167,7 @@ def check_format(text: str, *, service: str, fmt: str, name: str) -> None:
 
 
 def parse_made_with(text: str, *, service: str, fmt: str) -> MadeWith:
-    """What the section of *service* in the runbook *text* was made with; nothing when there is no section."""
+    """Return the options of the section of *service* in the runbook *text*; empty if there is none."""
     begin, _ = marks(service, fmt)
     before, after = COMMENTS[fmt]
     lines = [line.strip() for line in text.split("\n")]
@@ -182,10 +183,10 @@ def parse_made_with(text: str, *, service: str, fmt: str) -> MadeWith:
 def update_runbook(
     text: str, section: str, *, service: str, fmt: str, name: str, options: MadeWith | None = None
 ) -> str:
-    """The runbook *text* with *section* between the marks of *service*; added at the end when there are none.
+    """Return the runbook *text* with *section* between the marks of *service*, appended if there are none.
 
-    Line ends stay those of the runbook; what lies outside the marks stays byte for byte. *name* is the
-    runbook's, for errors.
+    Line ends stay those of the runbook; text outside the marks stays byte for byte. *name* is the runbook's,
+    for errors.
 
     Raises:
         ConfigError: one mark without the other, a mark twice, or in the wrong order; or a mark in *section*.
@@ -216,7 +217,7 @@ def update_runbook(
 
 
 def _places(lines: list[str], wanted: tuple[str, ...], *, fenced: bool) -> dict[str, list[int]]:
-    """The line numbers (from 0) on which each mark stands, those in fenced code left out."""
+    """Return the line numbers (from 0) of each mark, without those in fenced code."""
     places: dict[str, list[int]] = {mark: [] for mark in wanted}
     fence = ""
     for number, line in enumerate(lines):

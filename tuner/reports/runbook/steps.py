@@ -24,7 +24,7 @@ _MOST_STARTS = 4  #: of programs that differ by their number
 def apply_steps(
     file: str, layout: Layout, production: Rollout | str | None, *, is_current: bool
 ) -> list[Block]:
-    """How to make *layout* the one in use."""
+    """Return the steps that put *layout* into use."""
     heading = Heading("Apply")
     if is_current:
         return [heading, Paragraph("This layout is already in use: change nothing.")]
@@ -40,7 +40,7 @@ def apply_steps(
 
 
 def roll_back_steps(file: str, current: Layout | None, production: Rollout | str | None) -> list[Block]:
-    """How to return to the layout that was in use."""
+    """Return the steps that restore the layout that was in use."""
     heading = Heading("Roll back")
     if current is None or not isinstance(production, Rollout):
         return [
@@ -61,7 +61,7 @@ def roll_back_steps(file: str, current: Layout | None, production: Rollout | str
 
 
 def _of_config(study: StudyRecord) -> list[Block]:
-    """What CONFIG stands for, where it is needed."""
+    """Return the meaning of CONFIG, if it is used."""
     before, after = resume_arguments(study)
     if before not in ([], ["CONFIG"]) or not (before or after):
         return []
@@ -72,7 +72,7 @@ def _of_config(study: StudyRecord) -> list[Block]:
 def repeat_steps(
     overview: Overview, layout: Layout, after_s: float, *, is_answered: bool, is_next: bool
 ) -> list[Block]:
-    """When to measure again, and the command that checks the answer.
+    """Return the time of the next measurement, and the command that checks the answer.
 
     *is_next*: this is the next step, once the layout is applied.
     """
@@ -116,7 +116,7 @@ def repeat_steps(
 
 
 def start_of(production: Rollout) -> tuple[str, list[str], list[str]]:
-    """How often to start the service, the commands with the layout's settings, and remarks."""
+    """Return how many times to start the service, the commands with the layout's settings, and remarks."""
     n_programs = production.n_programs
     environment = {
         **(production.names if n_programs > 1 else {}),
@@ -143,13 +143,13 @@ def start_of(production: Rollout) -> tuple[str, list[str], list[str]]:
 
 
 def _started(production: Rollout) -> list[Block]:
-    """The same on a page."""
+    """Return the same as blocks of a page."""
     which, lines, remarks = start_of(production)
     return [Paragraph(which), Code(tuple(lines)), *([Paragraph(" ".join(remarks))] if remarks else [])]
 
 
 def _as_file(file: str, production: Rollout, *options: str) -> list[Block]:
-    """The same as a snippet, where there is a kind for it."""
+    """Return the same as a snippet, if a kind of snippet fits."""
     kinds = ", ".join(fitting_kinds(production))
     if not kinds:
         return []

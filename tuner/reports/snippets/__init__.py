@@ -56,15 +56,15 @@ def snippet(kind: str, rollout: Rollout) -> str:
 
 
 def fitting_kinds(rollout: Rollout) -> list[str]:
-    """The kinds that can hold *rollout*."""
+    """Return the kinds that can hold *rollout*."""
     return [name for name, kind in KINDS.items() if _fits(kind, rollout)]
 
 
 def check_kind(name: str) -> None:
-    """Refuse what is no kind.
+    """Check that *name* is a kind.
 
     Raises:
-        ConfigError: with the nearest one.
+        ConfigError: it is not; the error names the most similar one.
     """
     if name in KINDS:
         return
@@ -74,7 +74,7 @@ def check_kind(name: str) -> None:
 
 
 def list_kinds() -> str:
-    """The kinds, a line each."""
+    """Return the kinds, a line each."""
     width = max(map(len, KINDS))
     return "\n".join(f"{name:<{width}}  {kind.summary}" for name, kind in KINDS.items())
 

@@ -10,7 +10,7 @@ from tuner.reports.snippets.yaml_text import quote_key, quote_yaml
 
 
 def ansible(rollout: Rollout) -> str:
-    """A file of variables, all named after the service."""
+    """Return a file of variables, all named after the service."""
     name = re.sub(r"\W+", "_", slug(rollout.service).lower())
     name = name if name[0].isalpha() else f"service_{name}"
     several = rollout.n_programs > 1
@@ -38,7 +38,9 @@ def ansible(rollout: Rollout) -> str:
 
 
 def _text(text: str) -> str:
-    """A string; what Jinja would fill in is unsafe, or written by Jinja itself where a number is, too."""
+    """Return a string, marked unsafe if it contains Jinja syntax, or as a Jinja expression if it has a
+    number.
+    """
     if PROCESS in text:
         braces = re.sub(r"[{}]", lambda match: f"{{{{ '{match[0]}' }}}}", text)
         return quote_yaml(braces.replace(PROCESS, "{{ process }}"))

@@ -9,10 +9,10 @@ from tuner.reports.snippets.yaml_text import block, flow, quote_yaml
 
 
 def compose(rollout: Rollout) -> str:
-    """The override: replicas for several programs, the environment, the command where it says the layout.
+    """Return the override: replicas for several programs, the environment, the command if it sets the layout.
 
     Raises:
-        Unfit: its programs are told their numbers.
+        Unfit: its programs need their numbers.
     """
     rollout = with_same_program(rollout, "containers of one service")
     name = slug(rollout.service)

@@ -9,10 +9,10 @@ from tuner.reports.snippets.text import Unfit, comment_command, overriding
 
 
 def with_same_program(rollout: Rollout, replicas: str) -> Rollout:
-    """Give programs that are not told their numbers, as *replicas* have none.
+    """Return *rollout* with identical programs, because *replicas* have no numbers.
 
     Raises:
-        Unfit: the command, or a variable, says a number.
+        Unfit: the command or a variable contains a number.
     """
     if rollout.alone_command is not None:
         rollout = replace(rollout, command=rollout.alone_command)
@@ -22,12 +22,12 @@ def with_same_program(rollout: Rollout, replicas: str) -> Rollout:
 
 
 def dollars(text: str) -> str:
-    """``$`` begins a variable there; ``$$`` is one ``$``."""
+    """Return *text* with ``$`` doubled, because a single ``$`` begins a variable."""
     return text.replace("$", "$$")
 
 
 def on_command(rollout: Rollout) -> list[str]:
-    """What becomes of the command."""
+    """Return remarks on the command."""
     if rollout.is_command_needed:
         return ["It goes before the image's own: put its ENTRYPOINT first, where that is a script of yours."]
     return [
@@ -37,7 +37,7 @@ def on_command(rollout: Rollout) -> list[str]:
 
 
 def on_signal(rollout: Rollout) -> list[str]:
-    """A group that is signalled as a whole needs somebody who does."""
+    """Return a remark on a service that needs signals to its whole process group."""
     if not rollout.stop_as_group:
         return []
     return ["In the study its whole process group got the signal; here its first process alone does."]

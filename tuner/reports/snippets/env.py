@@ -20,11 +20,11 @@ _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
 def env(rollout: Rollout) -> str:
-    """The variables that say the layout.
+    """Return the variables that set the layout.
 
     Raises:
-        Unfit: options of the command say it, or programs are told their numbers, or there is a value that
-            the readers of such files do not read alike.
+        Unfit: options of the command set it, or programs need their numbers, or the readers of such files
+            parse a value differently.
     """
     if rollout.is_command_needed:
         raise Unfit(
@@ -50,10 +50,10 @@ def env(rollout: Rollout) -> str:
 
 
 def _value(name: str, value: str) -> str:
-    """In quotes that every reader takes for the same.
+    """Return the value in quotes that every reader parses alike.
 
-    Single ones hold all but themselves and, for dotenv, two backslashes; in double ones sh and dotenv have
-    only the escapes of quote and backslash in common, and ``$`` must not stand there.
+    Single quotes hold all characters but themselves and, for dotenv, two backslashes. In double quotes, sh
+    and dotenv share only the escapes of quote and backslash, and ``$`` is not allowed.
     """
     printable(value, name)
     if "${" in value:

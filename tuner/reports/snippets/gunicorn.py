@@ -14,7 +14,7 @@ from tuner.reports.snippets.text import (
 
 
 def gunicorn(rollout: Rollout) -> str:
-    """The settings of gunicorn that say the layout.
+    """Return the settings of gunicorn that set the layout.
 
     Raises:
         Unfit: the service is not gunicorn.

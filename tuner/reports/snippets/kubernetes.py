@@ -9,10 +9,10 @@ from tuner.reports.snippets.yaml_text import flow, quote_yaml
 
 
 def kubernetes(rollout: Rollout) -> str:
-    """The patch: replicas for several programs, the environment, the command where it says the layout.
+    """Return the patch: replicas for several programs, the environment, the command if it sets the layout.
 
     Raises:
-        Unfit: its programs are told their numbers.
+        Unfit: its programs need their numbers.
     """
     rollout = with_same_program(rollout, "pods of a Deployment")
     name = slug(rollout.service).lower().replace("_", "-").strip("-") or "service"

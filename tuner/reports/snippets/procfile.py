@@ -11,7 +11,7 @@ _KILLED_AFTER_S = 5  #: by honcho when the first one has ended, by foreman when 
 
 
 def procfile(rollout: Rollout) -> str:
-    """A line for the service, or one for each of its programs where they are told their numbers.
+    """Return a line for the service, or one for each of its programs if they need their numbers.
 
     Raises:
         Unfit: a text has a line break or another control character.

@@ -17,7 +17,7 @@ _LARGE = 1e6
 
 
 def provenance(study: StudyRecord, ranking: Ranking, layout: Layout, file: str) -> Sequence[str]:
-    """Sentences, the doubts first; nothing of now, so that twice the same study gives the same."""
+    """Return sentences, reservations first, without the current time: the same study gives the same text."""
     best = leader(ranking)
     row = next((row for row in ranking.rows if row.layout == layout), None)
     doubts = []

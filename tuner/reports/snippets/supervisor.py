@@ -14,10 +14,10 @@ _COMMENT = re.compile(r"(?<=\s)(?=[;#])")
 
 
 def supervisor(rollout: Rollout) -> str:
-    """The section, whole.
+    """Return the complete section.
 
     Raises:
-        Unfit: a text has a line break or another control character, or the directory what begins a comment.
+        Unfit: a text has a line break or another control character, or the directory has a comment sign.
     """
     several = rollout.n_programs > 1
     environment = {**rollout.environment, **(rollout.names if several else {})}
@@ -62,7 +62,7 @@ def _printable(words: list[str]) -> list[str]:
 
 
 def _expand(text: str) -> str:
-    """``%`` is for supervisord's own words, as that for the number is."""
+    """Return *text* with ``%`` escaped, because it begins supervisord's expressions such as the number."""
     return text.replace("%", "%%").replace(PROCESS, _NUMBER)
 
 
@@ -74,7 +74,9 @@ def _path(path: str) -> str:
 
 
 def _needs_env(value: str) -> bool:
-    """Whether ``environment=`` cannot hold it: it knows no escapes, and takes away quotes at the ends."""
+    """Return whether ``environment=`` cannot hold *value*: it has no escapes, and strips quotes at the
+    ends.
+    """
     return (
         ('"' in value and "'" in value)
         or value[:1] in ("'", '"')

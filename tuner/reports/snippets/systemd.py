@@ -13,7 +13,7 @@ _LIMITS = {
 
 
 def systemd(rollout: Rollout) -> str:
-    """The drop-in; of a unit with instances where the service has several programs."""
+    """Return the drop-in, for a unit with instances if the service has several programs."""
     name = slug(rollout.service)
     several = rollout.n_programs > 1
     unit = f"{name}@.service" if several else f"{name}.service"
@@ -58,7 +58,9 @@ def _on_command(rollout: Rollout) -> list[str]:
 
 
 def _quote(text: str) -> str:
-    """In double quotes, with the escapes of C; ``%`` is for systemd's own words, as ``%i`` is."""
+    """Return *text* in double quotes with C escapes; ``%`` is escaped, because it begins specifiers such
+    as ``%i``.
+    """
     return f'"{"".join(map(_character, text))}"'
 
 

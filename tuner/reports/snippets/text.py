@@ -33,7 +33,7 @@ def comment(sentences: Iterable[str], mark: str = "#") -> str:
 
 
 def comment_header(rollout: Rollout, *more: str) -> list[str]:
-    """What every snippet begins with: where it comes from, and what to know."""
+    """Return the header of every snippet: provenance and remarks."""
     hidden = [
         f"{name} had a value in the study, which keeps no secrets: set it as you do."
         for name in rollout.hidden
@@ -42,19 +42,19 @@ def comment_header(rollout: Rollout, *more: str) -> list[str]:
 
 
 def describe_limits(rollout: Rollout) -> list[str]:
-    """The resource limits, for formats that have no words for them."""
+    """Return the resource limits as sentences, for formats that have no syntax for them."""
     limits = ", ".join(f"{name} {value}" for name, value in rollout.limits.items())
     return [f"The study ran with these resource limits: {limits}."] if limits else []
 
 
 def number_left_out(rollout: Rollout) -> list[str]:
-    """That programs which are all alike do not find their numbers, which they might read."""
+    """Return a note that identical programs do not get their numbers, which they might read."""
     left_out = [name for name, value in rollout.environment.items() if PROCESS in value]
     return [f"{name} is not there: it was a program's number in the study." for name in left_out]
 
 
 def overriding(rollout: Rollout, what: str) -> list[str]:
-    """Which options must not stand in the command beside *what* says the layout."""
+    """Return the options that must not be in the command, because *what* sets the layout."""
     if not rollout.overriding:
         return []
     return [
@@ -63,19 +63,19 @@ def overriding(rollout: Rollout, what: str) -> list[str]:
 
 
 def comment_command(words: Iterable[str]) -> str:
-    """A command, for people: in a comment."""
+    """Return a command for people, in a comment."""
     import shlex
 
     return " ".join(shlex.quote(word.replace(PROCESS, "N")) for word in words)
 
 
 def slug(name: str) -> str:
-    """*name* as part of the names of programs, units and files."""
+    """Return *name* as part of the names of programs, units and files."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "service"
 
 
 def printable(text: str, what: str) -> str:
-    """*text*, where a format has no way to write what is no printable character.
+    """Return *text*, for formats that cannot express non-printable characters.
 
     Raises:
         Unfit: there is such a character.
@@ -86,5 +86,5 @@ def printable(text: str, what: str) -> str:
 
 
 def with_number(text: str, number: str) -> str:
-    """*text* with *number* in place of a program's number."""
+    """Return *text* with *number* in place of a program's number."""
     return text.replace(PROCESS, number)

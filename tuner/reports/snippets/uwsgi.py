@@ -15,10 +15,10 @@ from tuner.reports.snippets.text import (
 
 
 def uwsgi(rollout: Rollout) -> str:
-    """The settings of uWSGI that say the layout, and let it stop without loss.
+    """Return the settings of uWSGI that set the layout and let it stop without loss.
 
     Raises:
-        Unfit: the service is not uWSGI, or a variable has what such a file cannot hold.
+        Unfit: the service is not uWSGI, or such a file cannot hold a variable.
     """
     if rollout.kind != "uwsgi":
         raise Unfit(f"{rollout.service} is no uWSGI, which alone reads this file")

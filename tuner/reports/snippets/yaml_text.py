@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 
 
 def quote_yaml(text: str) -> str:
-    """*text* as a string of YAML, whatever is in it; no reader takes it for a number or a date."""
+    """Return *text* as a YAML string, which no parser reads as a number or a date."""
     return f'"{"".join(map(_character, text))}"'
 
 
 def flow(words: Sequence[str]) -> str:
-    """A list of texts, in one line."""
+    """Return a list of texts in one line."""
     return f"[{', '.join(map(quote_yaml, words))}]"
 
 
 def block(mapping: Mapping[str, str], indent: int) -> str:
-    """A mapping of texts, a line each."""
+    """Return a mapping of texts, a line each."""
     return "".join(
         f"{' ' * indent}{quote_key(name)}: {quote_yaml(value)}\n" for name, value in mapping.items()
     )
 
 
 def quote_key(name: str) -> str:
-    """A key: names of variables stay as they are, but for words that YAML has a meaning for."""
+    """Return a key, quoted unless it is an identifier without a meaning in YAML."""
     is_plain = name.isascii() and name.isidentifier() and name.lower() not in _WORDS
     return name if is_plain else quote_yaml(name)
 

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-# Tables for a terminal that is narrower than they are: what does not fit beside comes below.
+# Tables for a terminal that is narrower than they are: columns that do not fit come below.
 
 _RULE = re.compile(r"-+(?:  -+)+")  #: below the headers of a table in the format "simple"
 _GAP = 2  #: blanks between columns
@@ -17,10 +17,10 @@ _Span = tuple[int, int]
 
 
 def fold_tables(text: str, columns: int) -> str:
-    """*text* with each table in it that is wider than *columns* in parts, one below the other.
+    """Return *text* with each table that is wider than *columns* split into parts, one below the other.
 
-    Each part begins with what its rows are of, so that it can be read by itself. Paragraphs stay as they
-    are: a terminal breaks these, and a command in them can still be copied.
+    Each part begins with the columns that name its rows, so that it can be read alone. Paragraphs stay
+    unchanged: the terminal wraps them, and a command in them can still be copied.
     """
     lines = text.split("\n")
     out: list[str] = []
@@ -69,12 +69,12 @@ _CODES: dict[Style, str] = {"bold": "1", "dim": "2", "good": "32", "bad": "31", 
 
 
 def width(text: str) -> int:
-    """So many cells *text* takes; it is printable."""
+    """Return the number of cells that printable *text* takes."""
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
 def cut_cells(text: str, cells: int, *, unicode: bool) -> str:
-    """*text* in so many *cells* at most; what is left out shows at its end."""
+    """Return *text* cut to *cells*, with a sign at the end if it was cut."""
     if width(text) <= cells:
         return text
     mark = "…" if unicode else ".."
@@ -88,13 +88,13 @@ def cut_cells(text: str, cells: int, *, unicode: bool) -> str:
 
 
 def pad_cells(text: str, cells: int, *, right: bool = False) -> str:
-    """*text* with blanks up to so many *cells*; longer text stays."""
+    """Return *text* padded with blanks to *cells*; longer text stays."""
     blanks = " " * max(0, cells - width(text))
     return blanks + text if right else text + blanks
 
 
 def wrap_cells(text: str, cells: int, most: int, *, unicode: bool) -> list[str]:
-    """*text* in lines of so many *cells*, broken at blanks; *most* lines, the last one cut."""
+    """Return *text* in lines of *cells*, broken at blanks, at most *most* lines, the last one cut."""
     lines = [""]
     for word in _BREAK.split(text):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
@@ -106,7 +106,7 @@ def wrap_cells(text: str, cells: int, most: int, *, unicode: bool) -> list[str]:
 
 
 def paint_line(line: Line, cells: int, *, unicode: bool, colours: bool) -> tuple[str, int]:
-    """*line* as a terminal takes it, in *cells* at most, and its width."""
+    """Return *line* as terminal text of at most *cells*, and its width."""
     left, out = cells, []
     for text, style in line:
         shown = cut_cells(text, left, unicode=unicode)
@@ -116,7 +116,7 @@ def paint_line(line: Line, cells: int, *, unicode: bool, colours: bool) -> tuple
 
 
 def plain(lines: Iterable[Line]) -> list[str]:
-    """*lines* without their styles."""
+    """Return *lines* without their styles."""
     return ["".join(text for text, _ in line).rstrip() for line in lines]
 
 

@@ -14,7 +14,7 @@ from tabulate import tabulate, tabulate_formats
 
 from tuner.core.text.safe_text import table_cell
 
-# Two blanks beside every header, which tabulate adds, take the table past the 100 columns of a terminal.
+# tabulate adds two blanks around every header, which would exceed the 100 columns of a terminal.
 tabulate_module.MIN_PADDING = 0
 
 _LATEX = {
@@ -29,7 +29,7 @@ _FORMULA = ("=", "+", "-", "@")  # a spreadsheet would run such a cell
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns and rows of finished text; *numeric* columns are set flush right."""
+    """Columns and rows of finished text; *numeric* columns are right-aligned."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -37,12 +37,12 @@ class Table:
 
 
 def table_formats() -> list[str]:
-    """Every format name that `render_table` takes."""
+    """Return every format name that `render_table` accepts."""
     return sorted({"markdown", "csv", "confluence", *tabulate_formats})
 
 
 def render_table(table: Table, fmt: str) -> str:
-    """*table* in *fmt*, ending in one newline.
+    """Return *table* in *fmt*, ending in one newline.
 
     Raises:
         KeyError: *fmt* is none of `table_formats`.
@@ -71,7 +71,7 @@ def render_table(table: Table, fmt: str) -> str:
 
 
 def render_paragraph(text: str, fmt: str) -> str:
-    """*text* as one paragraph of *fmt*, ending in a newline; formats without prose get plain text."""
+    """Return *text* as one paragraph of *fmt*, ending in a newline; formats without prose get plain text."""
     clean = escape(text, fmt)
     if fmt in ("html", "unsafehtml", "confluence"):
         return f"<p>{clean}</p>\n"
@@ -79,7 +79,7 @@ def render_paragraph(text: str, fmt: str) -> str:
 
 
 def escape(text: str, fmt: str) -> str:
-    """*text* so that *fmt* shows it as it is: no markup, no line break, no control character."""
+    """Return *text* escaped for *fmt*: no markup, no line break, no control character."""
     return _escape_for(fmt, in_table=False)(text)
 
 
@@ -126,8 +126,8 @@ def _entities(characters: str) -> Callable[[str], str]:
 
 
 def _escape_markdown(text: str) -> str:
-    # Entities where Python-Markdown, which mkdocs has, knows no backslash. An underscore inside a word is no
-    # emphasis in Markdown: it stays readable.
+    # Entities, because Python-Markdown, which mkdocs uses, has no backslash escape for these. An underscore
+    # inside a word is no emphasis in Markdown, so it stays readable.
     escaped = re.sub(r"([\\`*\[\]|])", r"\\\1", html.escape(table_cell(text), quote=False)).replace(
         "~", "&#126;"
     )
@@ -155,7 +155,7 @@ _ESCAPES: dict[str, Callable[[str], str]] = {
     "textile": _entities("|*_@<>&+^~%[]{}\"-"),
     "youtrack": _entities("|*_<>&+^~[]{}"),
     "jira": _backslashed("\\|{}[]*_^~!+?"),
-    "rst": _backslashed("\\`*|_@"),  # 2x12@gevent would be somebody's address
+    "rst": _backslashed("\\`*|_@"),  # 2x12@gevent would become an e-mail address
     "orgtbl": _escape_org,
     "latex_raw": _escape_latex,
 }  # fmt: skip
