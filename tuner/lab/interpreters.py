@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LabAsked:
-    """How an experiment is to be run; None: as the results that are there say, else as usual."""
+    """How to run an experiment; None: as in the existing results, else the default."""
 
     results: Path  #: the file that they go to, and are gone on with
     quick: bool = False  #: a few points, once
@@ -28,7 +28,7 @@ class LabAsked:
     also: tuple[str, ...] = ()  #: further interpreters: which one it is is a parameter of the points then
 
 
-# What was typed to make results of the lab, told by the results.
+# Command line that made results of the lab, from the results.
 
 USUAL_REPEATS, QUICK_REPEATS, USUAL_SEED = 3, 1, 1
 #: in the provenance of results: the Python that was named first; before a version, one of several
@@ -36,7 +36,7 @@ PROGRAM, PYTHON = "worker_program", "python "
 
 
 def lab_command(results: Results) -> str:
-    """The command that makes such results anew."""
+    """Return the command that makes such results again."""
     words = ["tuner", "lab", results.name]
     if results.quick:
         words.append("--quick")
@@ -45,7 +45,7 @@ def lab_command(results: Results) -> str:
     if results.seed != USUAL_SEED:
         words += ["--seed", str(results.seed)]
     first = results.provenance.get(PROGRAM)
-    if first is not None:  # else those that are compared were found
+    if first is not None:  # otherwise the compared ones were found automatically
         several = [one for name, one in results.provenance.items() if name.startswith(PYTHON)]
         words += [word for one in dict.fromkeys([first, *several]) for word in ("--python", one)]
     return shlex.join(words)
@@ -54,8 +54,7 @@ def lab_command(results: Results) -> str:
 def on_interpreters(
     experiment: ProgramExperiment, asked: LabAsked, results: Results
 ) -> tuple[ProgramExperiment, LabAsked]:
-    """*experiment* on the interpreters that are asked for, or else on those of *results*, which are asked for
-    then; itself on one.
+    """Return *experiment* on the requested interpreters, or else on those of *results*; unchanged for one.
 
     Raises:
         ConfigError: they are no Pythons, or two of one version, or others than those of the results.
@@ -80,7 +79,7 @@ def on_interpreters(
 
 
 def facts_of(experiment: Experiment) -> dict[str, str]:
-    """The interpreters that *experiment* is on, as its results keep them; nothing on one."""
+    """Return the interpreters of *experiment*, as its results store them; empty for one."""
     from tuner.lab.experiments.interpreters import OnInterpreters
 
     if not isinstance(experiment, OnInterpreters):
@@ -89,10 +88,10 @@ def facts_of(experiment: Experiment) -> dict[str, str]:
 
 
 def check_points(experiment: Experiment, results: Results, file: Path) -> None:
-    """Whether the points of *results* are such as *experiment* has.
+    """Check that the points of *results* are points of *experiment*.
 
     Raises:
-        ConfigError: one is not.
+        ConfigError: a point is not.
     """
     from tuner.lab.experiments.experiment import format_point
     from tuner.lab.experiments.interpreters import NONE, OnInterpreters
@@ -112,8 +111,8 @@ def _in_order(version: str) -> tuple[bool, list[int], str]:
 
 
 def by_version(programs: Sequence[str]) -> dict[str, str]:
-    """Interpreters by version, the earliest first: 3.13.0, 3.13.0t without a GIL, and others than CPython as
-    pypy3.11.13.
+    """Return interpreters by version, the earliest first: 3.13.0, 3.13.0t without a GIL, and others than
+    CPython as pypy3.11.13.
 
     Raises:
         ConfigError: one is no Python, or two are of one version.

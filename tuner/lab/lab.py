@@ -35,7 +35,7 @@ _SAME = ("cpu", "host", "cores", "tuner", "worker_python")  #: what results that
 
 
 def experiments() -> list[tuple[Experiment, str]]:
-    """Every experiment, with who published it."""
+    """Return every experiment with its publication."""
     from tuner.lab.experiments import EXPERIMENTS
     from tuner.lab.experiments.experiment import source_of
 
@@ -44,7 +44,7 @@ def experiments() -> list[tuple[Experiment, str]]:
 
 
 def experiment_named(name: str) -> Experiment:
-    """The experiment called *name*.
+    """Return the experiment called *name*.
 
     Raises:
         ConfigError: there is none.
@@ -64,14 +64,14 @@ def experiment_named(name: str) -> Experiment:
 def lab_run(
     name: str, asked: LabAsked, tell: Callable[[str], None], measure: Measure
 ) -> tuple[Outcome, Results]:
-    """Make the runs of an experiment that its file of results does not have yet; what came of all.
+    """Make the runs that an experiment's results file does not have yet; return the outcome of all.
 
-    The file is written after each run, so that one that was ended goes on where it was; studies keep each
-    window in a file of their own. *measure* makes one.
+    The file is written after each run, so that an interrupted experiment can be resumed; studies keep each
+    window in a file of their own. *measure* makes a study.
 
     Raises:
-        ConfigError: another tuner measures here, a package without which there is nothing to run is
-            missing, the file is of something else.
+        ConfigError: another tuner measures here, a required package is missing, or the file is of
+            something else.
         MeasurementError: every run failed.
         KeyboardInterrupt: a signal ended it; the finished runs are in the file.
     """
@@ -111,10 +111,10 @@ def _lab_run(
 
 
 def _outcome(experiment: Experiment, seeds: Mapping[str, Any], results: Results, file: Path) -> Outcome:
-    """What the runs of *results*, which stand in *file*, make of the experiment.
+    """Return the outcome of the runs of *results*, which are stored in *file*.
 
     Raises:
-        ConfigError: they lack a figure that it rests on.
+        ConfigError: the runs lack a required figure.
     """
     from tuner.lab.experiments.experiment import outcome
 
@@ -123,7 +123,7 @@ def _outcome(experiment: Experiment, seeds: Mapping[str, Any], results: Results,
     except KeyError as error:
         key = error.args[0] if error.args else None
         if not isinstance(key, str) or not (n_without := sum(key not in run.values for run in results.runs)):
-            raise  # that is no figure
+            raise  # the key is not a figure
         raise ConfigError(
             f"{file} has {pluralize(n_without, 'run')} without {key}, and {experiment.name} rests on it",
             hint="Name another file with --results.",
@@ -131,7 +131,7 @@ def _outcome(experiment: Experiment, seeds: Mapping[str, Any], results: Results,
 
 
 def _results_of(experiment: Experiment, asked: LabAsked) -> Results:
-    """The results that are there, or none yet."""
+    """Return the existing results, or empty ones."""
     from tuner.lab.results import Results, read_results
 
     kept = read_results(asked.results)
@@ -192,7 +192,7 @@ def _run_all(
         return results
     there = {name: version for name, version in tools.versions.items() if version}
     facts = {**provenance(), **there, **facts_of(experiment), "worker_python": tools.interpreter}
-    if results.runs or asked.also:  # of several, each has to be what its points are named by
+    if results.runs or asked.also:  # with several, points are named by interpreter
         before = {**results.provenance, "cores": f"{results.cores}"}
         names = (*_SAME, *there)
         _check_same(before, {**facts, "cores": f"{_n_cores()}"}, names, asked.results)
@@ -206,10 +206,10 @@ def _run_all(
         held = stack.enter_context(box_held(f"tuner lab {experiment.name}"))
         stack.enter_context(children_marked(marker))
         scratch = new_scratch_path(memory())
-        guardian = Guardian(marker, [held], [scratch])  # it removes the folder when we cannot
+        guardian = Guardian(marker, [held], [scratch])  # removes the folder if tuner cannot
         stack.callback(guardian.close)
         stack.enter_context(scratch_folder(scratch, 0o700))
-        write_results(asked.results, results)  # what can go wrong with it goes wrong before anything runs
+        write_results(asked.results, results)  # fail before anything runs
         tell(f"{experiment.name}: the runs are kept in {asked.results}")
         for sentence in left_out:
             tell(sentence)
@@ -238,11 +238,11 @@ def _run_all(
 def _calibrate(
     experiment: ProgramExperiment, results: Results, tools: Tools, scratch: Path, file: Path
 ) -> Results:
-    """With what all runs are handed, found once for all of them.
+    """Return results with the calibration that all runs get, made once.
 
     Raises:
-        ConfigError: there are runs that were not handed it.
-        MeasurementError: it cannot be found.
+        ConfigError: there are runs without it.
+        MeasurementError: it failed.
     """
     from dataclasses import replace
 
@@ -274,9 +274,9 @@ def _first(experiment: Experiment, run: LabRun) -> str:
 def _check_same(
     original: Mapping[str, str], facts: Mapping[str, str], names: Sequence[str], file: Path
 ) -> None:
-    """What was begun on one box, with one interpreter and one tuner, is not gone on with on another.
+    """Check that results are resumed on the same host, with the same interpreters and the same tuner.
 
-    Something that was not there when it was begun, so that points were left out, may have come since.
+    A tool that was missing at first, so that points were left out, may exist now.
     """
     for name in names:
         before, now = original.get(name), facts.get(name)
@@ -288,17 +288,17 @@ def _check_same(
 
 
 def _n_cores() -> int:
-    """Whole cores that the programs may use: fewer than there are where a quota says so."""
+    """Return the number of whole cores for the programs, at most the quota."""
     from tuner.adapters.proc.cores import usable_cores
 
     return max(1, int(usable_cores().count))
 
 
-# The published figures that come with tuner.
+# The published figures that tuner contains.
 
 
 def read_published() -> dict[str, Any]:
-    """What ``published.yaml`` has: a block for each publication."""
+    """Return the contents of ``published.yaml``: a block for each publication."""
     text = files("tuner.lab").joinpath("published.yaml").read_text(encoding="utf-8")
     found: dict[str, Any] = yaml.safe_load(text)
     return found

@@ -50,29 +50,29 @@ def described_host(outcome: Outcome, made: Results) -> str:
     )
 
 
-# A published experiment: what was published, what was measured, and the model's line; logarithmic.
+# Chart of a published experiment: published and measured values, and the model's line; logarithmic.
 
 
-# What pictures of published experiments share: a logarithmic axis, and the signs of a point.
+# Parts shared by charts of published experiments: a logarithmic axis, and the marks of a point.
 
 _TICKS = (1.0, 2.0, 5.0)  #: of each power of ten
 _LINE_PX = 13.0  #: from one name to the next
 
 
 class Log:
-    """A logarithmic axis: *low* lies at px *start*, *high* at px *end*."""
+    """A logarithmic axis: *low* is at *start* px, *high* at *end* px."""
 
     def __init__(self, low: float, high: float, start: float, end: float) -> None:
         self._low, self._span = log10(low), max(1e-9, log10(high) - log10(low))
         self.start, self.end = start, end
 
     def __call__(self, value: float) -> float:
-        """Where *value* lies, px."""
+        """Return the position of *value* in px."""
         return self.start + (log10(value) - self._low) / self._span * (self.end - self.start)
 
 
 def ticks_around(low: float, high: float) -> list[float]:
-    """Round values around *low* to *high*, one beyond each end where none is near it."""
+    """Return round values from *low* to *high*, and one beyond each end that has none close to it."""
     every = [
         step * 10.0**power
         for power in range(floor(log10(low)) - 1, floor(log10(high)) + 2)
@@ -91,11 +91,11 @@ def frame(
     below: str,
     ends: tuple[float, float],
 ) -> list[str]:
-    """What stands around a panel's points: *title*, a grid of *ticks*, and *below* it what the steps are.
+    """Return the frame of a panel: *title*, a grid of *ticks*, and the names of the steps *below* it.
 
     Args:
-        steps: px of each step along, by its name.
-        ends: px of the grid's left and right end.
+        steps: position in px of each step, by its name.
+        ends: position in px of the grid's left and right end.
     """
     (left, right), bottom = ends, up.start
     parts = [words(title, 2, up.end - 12, class_="s m")]
@@ -111,7 +111,7 @@ def frame(
 
 
 def push_apart(named: Mapping[str, float], bottom: float) -> dict[str, float]:
-    """Names from top to bottom, each a line's height below the one before it, none below *bottom*."""
+    """Return positions of names from top to bottom, a line's height apart, none below *bottom*."""
     order = sorted(named, key=lambda name: named[name])
     placed: dict[str, float] = {}
     above = 0.0
@@ -124,19 +124,19 @@ def push_apart(named: Mapping[str, float], bottom: float) -> dict[str, float]:
 
 
 def values_of(row: Row, figure: LabFigure) -> list[float]:
-    """What of a row lies on the axis; the measured, else the published value first."""
+    """Return the values of a row on the axis; the measured, else the published value first."""
     measured = row.measured.get(figure.key)
     found = [measured.median, measured.low, measured.high] if measured else []
     return found + [side[figure.key] for side in (row.published, row.modelled) if figure.key in side]
 
 
 def dash() -> str:
-    """The model."""
+    """Return the mark of the model."""
     return element("path", d="M-7 0H7", class_="front")
 
 
 def marks(row: Row, figure: LabFigure, x: float, up: Log) -> str:
-    """A row as measured and as published, with its figures as a tip."""
+    """Return the marks of a row, measured and published, with its figures as a tooltip."""
     drawn, lines = [], [format_point(row.at)]
     measured = row.measured.get(figure.key)
     if measured is not None:
@@ -162,17 +162,17 @@ SIGNS = [
 SIMULATED_SIGN = (diamond(), "simulated, same claim")
 
 
-# A published experiment whose points are layouts: each one published, measured and modelled; logarithmic.
+# Chart of an experiment whose points are layouts: published, measured and modelled; logarithmic.
 
 _HIGH = 200.0  #: of a panel's axis, px
 _DODGE = 12.0  #: from one row of points to the next in one layout, px at most
 
 
 def layouts_picture(outcome: Outcome) -> DrawnPicture:
-    """The first figure of every layout, fewest threads in all first, in the panels of the experiment.
+    """Return the main figure of every layout, by total threads, in the panels of the experiment.
 
     Raises:
-        TypeError: its points are no layouts.
+        TypeError: its points are not layouts.
     """
     experiment, figure = outcome.experiment, outcome.experiment.figures[0]
     if not isinstance(experiment, StudyExperiment):
@@ -200,7 +200,7 @@ def layouts_picture(outcome: Outcome) -> DrawnPicture:
 def _layout_panel(
     by_series: dict[str, list[Row]], outcome: Outcome, title: str, width: float, above: float
 ) -> tuple[list[str], float]:
-    """What is drawn, and where it ends."""
+    """Return the panel, and the position of its lower end."""
     figure = outcome.experiment.figures[0]
     rows = [row for own in by_series.values() for row in own]
     layouts = sorted({_layout(row.at) for row in rows}, key=lambda one: (one.total_threads, one))
@@ -240,10 +240,10 @@ _MOST_LINES = 8  #: in one panel
 
 
 def lab_picture(outcome: Outcome) -> DrawnPicture:
-    """The first figure of every point: along its last parameter, a line for each value of the others.
+    """Return the main figure of every point: a line for each value of all but the last parameter.
 
-    More than _MOST_LINES of them come in panels, one for each value of all parameters but the last two.
-    Layouts have a picture of their own.
+    More than _MOST_LINES lines are split into panels, one for each value of all parameters but the last two.
+    Layouts have a chart of their own.
     """
     experiment, figure = outcome.experiment, outcome.experiment.figures[0]
     if isinstance(experiment, StudyExperiment):
@@ -272,13 +272,13 @@ def lab_picture(outcome: Outcome) -> DrawnPicture:
 def _panel(
     rows: Sequence[Row], n_reported: int, outcome: Outcome, title: str, place: tuple[float, float, float]
 ) -> tuple[list[str], float]:
-    """Lines of *rows*, named by their parameters but the first *n_told* and the last.
+    """Return lines of *rows*, named by their parameters but the first *n_reported* and the last.
 
     Args:
         place: width of the picture, top of the panel, height of its axis, px.
 
     Returns:
-        What is drawn, and where it ends.
+        The panel, and the position of its lower end.
     """
     figure, (width, above, height) = outcome.experiment.figures[0], place
     if not any(isinstance(row.at[-1], str) for row in rows):
@@ -293,7 +293,7 @@ def _panel(
         _apart([values_of(row, figure)[0] for row in rows if row.at[-1] == end])
         for end in (steps[0], steps[-1])
     ]
-    names_first = ends_apart[0] > ends_apart[1]  # where the lines lie further apart
+    names_first = ends_apart[0] > ends_apart[1]  # where the lines are further apart
     room = max(map(width_of, names.values())) + 10
     left = max(width_of(f"{tick:g}") for tick in ticks) + 12 + (room if names_first else 0)
     right = width - 8 - (0 if names_first else room)
@@ -304,7 +304,7 @@ def _panel(
     edge = left - (room if names_first else 0)
     steps_told = {format_point(step): x for step, x in along.items()}
     parts = frame(title, ticks, up, steps_told, outcome.experiment.parameters[-1], (edge, right))
-    ends: dict[float, dict[str, float]] = {}  # by x: names, and where their lines end
+    ends: dict[float, dict[str, float]] = {}  # by x: names, and the ends of their lines
     for one in series:
         own = [row for row in rows if row.at[:-1] == one]
         parts.append(_line({row.at[-1]: row.published for row in own}, figure, along, up, "mean", "none"))
@@ -336,12 +336,12 @@ def _line(
 
 
 def _apart(values: Sequence[float]) -> float:
-    """How far apart the nearest two of *values* are, as a ratio."""
+    """Return the smallest ratio between two of *values*."""
     ordered = sorted(values)
     return min((later / earlier for earlier, later in pairwise(ordered)), default=1.0)
 
 
 def _named(values: tuple[Value, ...], outcome: Outcome, n_reported: int = 0) -> str:
-    """A line's name: names alone, numbers with their parameter; without the first *n_told*."""
+    """Return a line's name: names alone, numbers with their parameter; without the first *n_reported*."""
     named = list(zip(outcome.experiment.parameters, values, strict=False))[n_reported:]
     return ", ".join(value if isinstance(value, str) else f"{name} {value:g}" for name, value in named)

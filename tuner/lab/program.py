@@ -45,7 +45,7 @@ print(json.dumps([interpreter, {name: version(name) for name in sys.argv[1:]}]))
 
 
 def folder_of_programs() -> Path:
-    """Where the programs of experiments are installed."""
+    """Return the folder in which the programs of experiments are installed."""
     found = find_spec("tuner_workers.lab")
     if found is None or found.origin is None:
         raise ConfigError("tuner_workers.lab is not installed", hint="Install tuner whole: make grid")
@@ -53,10 +53,10 @@ def folder_of_programs() -> Path:
 
 
 def packages_of(python: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Which Python an interpreter is, and the versions of packages that it has; "" for one it has not.
+    """Return the version of an interpreter, and the versions of its packages; "" for a missing one.
 
     Raises:
-        ConfigError: it cannot be run, or does not answer as a Python does.
+        ConfigError: it cannot be run, or does not answer as Python does.
     """
     try:
         done = subprocess.run(
@@ -76,7 +76,7 @@ def packages_of(python: str, names: Sequence[str]) -> tuple[str, dict[str, str]]
 
 
 def versions_of(programs: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The versions that *programs* tell, each asked by its words; "" for one that is not on PATH.
+    """Return the versions that *programs* print, by their command lines; "" for one that is not on PATH.
 
     Raises:
         ConfigError: one cannot be run.
@@ -109,18 +109,17 @@ def _version_of(name: str, words: Sequence[str]) -> str:
 def run_job(
     job: LabJob, python: Sequence[str], folder: Path, scratch: Path | None = None
 ) -> dict[str, float]:
-    """Run *job* with the interpreter *python*; gives its clocks and what it printed.
+    """Run *job* with the interpreter *python*; return its times and the numbers that it printed.
 
-    Its TMPDIR is a folder of its own below *scratch* (None: in `memory`), which goes away with it.
+    Its TMPDIR is a new folder below *scratch* (None: in `memory`), which is removed afterwards.
 
     ``total_s`` is from its start to its end, interpreter included; ``user_s`` and ``system_s`` are the
-    kernel's for it and the children that it waited for; ``cpu_s`` is their sum, ``cpu_percent``
-    that per total; ``foreign_cores`` is what others used of the box meanwhile, in cores' worth: what was not
-    idle, less those clocks and tuner's own, time that a hypervisor took away included.
+    kernel's for it and the children that it waited for; ``cpu_s`` is their sum, ``cpu_percent`` that per
+    total; ``foreign_cores`` is the use of the host by other processes meanwhile, in cores: time that was not
+    idle, less these times and tuner's own, including time that a hypervisor took.
 
     Raises:
-        MeasurementError: it failed, took longer than it may, or printed something else than an object of
-            numbers.
+        MeasurementError: it failed, exceeded its time limit, or did not print an object of numbers.
     """
     words = [*python, str(folder / job.program), *job.options]
     with (
@@ -161,14 +160,14 @@ def run_job(
 
 
 def memory() -> Path:
-    """Where files are in memory, if this box has such a place; else the usual one for temporary files."""
+    """Return a folder in memory if this host has one; else the default folder for temporary files."""
     return _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
 
 
 def _wait(process: subprocess.Popen[bytes], at_most_s: float) -> Usage:
-    """Wait for a program, kill its group at its end, or when it takes too long; gives its clocks.
+    """Wait for a program, kill its group at its end or after *at_most_s*, and return its times.
 
-    The group is killed while its leader is still there to be waited for, so that its number is nobody else's.
+    The group is killed before its leader is reaped, so that its number cannot be reused.
     """
     descriptor = None
     try:
@@ -182,7 +181,7 @@ def _wait(process: subprocess.Popen[bytes], at_most_s: float) -> Usage:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)  # Popen cannot know
+        process.returncode = os.waitstatus_to_exitcode(status)  # Popen cannot detect it
     return usage
 
 
@@ -210,13 +209,13 @@ def _numbers(printed: bytes, job: LabJob) -> dict[str, float]:
         ) from error
 
 
-# The Pythons of this box that experiments compare.
+# Pythons of this host that experiments compare.
 
 VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")  #: those that tuner runs on
 
 
 def pythons_here(environment: Mapping[str, str]) -> dict[str, str]:
-    """A Python of each of VERSIONS that this box has: on the PATH by its name, else pyenv's; by version."""
+    """Return a Python for each of VERSIONS on this host, from the PATH or pyenv, by version."""
     found = {}
     for version in VERSIONS:
         for program in _named(version, environment):
@@ -241,7 +240,7 @@ def _patch(folder: Path) -> tuple[int, str]:
 
 
 def _is(version: str, program: str) -> bool:
-    """Whether it starts (a shim may stand for nothing) and is that CPython, with a GIL."""
+    """Return whether it starts (a shim may have no target) and is that CPython, with a GIL."""
     try:
         reported, _ = packages_of(program, ())
     except ConfigError:

@@ -26,7 +26,7 @@ _OF_SIMULATION = {
 
 
 def render_list(experiments: Sequence[tuple[Experiment, str]], fmt: str) -> str:
-    """The experiments there are, each with who published it."""
+    """Return the existing experiments, each with its publication."""
     if fmt == "json":
         listed = [{"name": one.name, "title": one.title, "source": source} for one, source in experiments]
         facts = {"schema_version": SCHEMA_VERSION, "experiments": listed}
@@ -36,10 +36,10 @@ def render_list(experiments: Sequence[tuple[Experiment, str]], fmt: str) -> str:
 
 
 def render_lab(outcome: Outcome, box: str, fmt: str) -> str:
-    """The outcome in a format of `table_formats`; ends in a newline.
+    """Return the outcome in a format of `table_formats`; ends in a newline.
 
     Args:
-        box: on what it was measured, in a sentence.
+        box: the host of the measurement, in a sentence.
     """
     if fmt in ("csv", "tsv"):
         return render_table(figures_table(outcome, for_programs=True), fmt)
@@ -55,13 +55,13 @@ def render_lab(outcome: Outcome, box: str, fmt: str) -> str:
 
 
 def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: str) -> list[Block]:
-    """The outcome as a page.
+    """Return the outcome as a page.
 
     Args:
-        box: on what it was measured, in a sentence.
+        box: the host of the measurement, in a sentence.
         picture: the file of `lab_picture`, in the same folder.
         figures: the file of `lab_figures`, in the same folder.
-        command: what was typed to measure it.
+        command: the command that made the measurement.
     """
     experiment = outcome.experiment
     figure = experiment.figures[0]
@@ -106,10 +106,10 @@ def render_lab_json(
     outcomes: Sequence[tuple[Outcome, Mapping[str, Any]]],
     lost: Sequence[tuple[Experiment, str, str]] = (),
 ) -> str:
-    """Outcomes, each with the facts of how its runs were made, as JSON.
+    """Return outcomes, each with the facts of its runs, as JSON.
 
     Args:
-        lost: experiments that gave nothing, each with who published it and why.
+        lost: experiments without results, each with its publication and the reason.
     """
     reported = [
         *(_facts(*one) for one in outcomes),
@@ -133,10 +133,10 @@ def describe_host(
     also: Sequence[str] = (),
     left_out: Sequence[str] = (),
 ) -> str:
-    """On what it was measured, in a sentence; and what was not.
+    """Return the host of the measurement in a sentence, and the parts that were left out.
 
     Args:
-        also: what some of the runs needed beside what the experiment needs.
+        also: what some of the runs needed besides the experiment's own needs.
         left_out: why some points were not run, in sentences.
     """
     packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *also)]
@@ -153,12 +153,12 @@ def describe_host(
 
 
 def lab_figures(outcome: Outcome) -> str:
-    """Every row with every figure, as CSV."""
+    """Return every row with every figure, as CSV."""
     return render_table(figures_table(outcome, for_programs=True), "csv")
 
 
 def main_table(outcome: Outcome) -> Table:
-    """The figure that the experiment is about: published, measured with its spread, modelled."""
+    """Return the main figure: published, measured with its spread, modelled."""
     experiment, figure = outcome.experiment, outcome.experiment.figures[0]
     rows = [
         (
@@ -185,7 +185,7 @@ def main_table(outcome: Outcome) -> Table:
 def figures_table(
     outcome: Outcome, figures: Sequence[LabFigure] | None = None, *, for_programs: bool = False
 ) -> Table:
-    """Every figure: published, measured, modelled; *for_programs* no two columns have the same head."""
+    """Return every figure: published, measured, modelled; *for_programs*: with unique headers."""
     shown = outcome.experiment.figures if figures is None else figures
     columns: list[tuple[str, list[str]]] = [
         (name, [_value(row.at[n]) for row in _run(outcome)])
@@ -210,7 +210,7 @@ def figures_table(
 
 
 def _spread_columns(outcome: Outcome) -> list[tuple[str, list[str]]]:
-    """The least and the most of the figure that the experiment is about."""
+    """Return the least and the greatest value of the main figure."""
     figure = outcome.experiment.figures[0]
     spreads = [row.measured.get(figure.key) for row in _run(outcome)]
     least = [_number(None if one is None else one.low, figure) for one in spreads]
@@ -219,7 +219,7 @@ def _spread_columns(outcome: Outcome) -> list[tuple[str, list[str]]]:
 
 
 def describe_finding(finding: LabClaim) -> str:
-    """What was claimed, and what became of it here."""
+    """Return a claim with its verdict here."""
     verdicts = _OF_SIMULATION if finding.is_simulated else _VERDICTS
     kind, verdict, claim = "Published claim", verdicts[finding.holds], finding.claim
     if claim.startswith(_OWN):
@@ -244,7 +244,9 @@ def _short(finding: LabClaim) -> LabClaim:
 
 
 def describe_errors(outcome: Outcome) -> str:
-    """How far the model is off where it was not fitted, in a sentence; empty: there is no such row."""
+    """Return the model's error on rows that it was not fitted to, in a sentence; empty: there is no such
+    row.
+    """
     figure = outcome.experiment.figures[0]
     errors = outcome.errors(figure.key)
     if not errors:

@@ -34,11 +34,11 @@ class Results:
     gaps: tuple[str, ...] = ()  #: what studies were asked for and did not give, in sentences
 
     def with_run(self, run: LabRun) -> Results:
-        """One more; it failed no longer, if it did."""
+        """Return the results with *run* added, and without a failure of the same run."""
         return replace(self, runs=(*self.runs, run), failed=self._failed_but(run))
 
     def with_failure(self, failure: Failure) -> Results:
-        """One that failed, in place of the same one before."""
+        """Return the results with *failure*, in place of an earlier one of the same run."""
         return replace(self, failed=(*self._failed_but(failure), failure))
 
     def _failed_but(self, one: LabRun | Failure) -> tuple[Failure, ...]:
@@ -46,10 +46,10 @@ class Results:
 
 
 def read_results(file: Path) -> Results | None:
-    """What *file* has; None when there is no such file.
+    """Return the contents of *file*; None if it does not exist.
 
     Raises:
-        ConfigError: it is no file of results, or one of another version.
+        ConfigError: it is not a results file, or one of another version.
     """
     text = read_text(file)
     if text is None:
@@ -64,10 +64,10 @@ def read_results(file: Path) -> Results | None:
 
 
 def write_results(file: Path, results: Results) -> None:
-    """Replace *file*.
+    """Replace *file* atomically.
 
     Raises:
-        ConfigError: the folder or disk does not take it.
+        ConfigError: the file cannot be written.
     """
     facts = {
         "tuner_lab": _VERSION,
@@ -91,7 +91,7 @@ def write_results(file: Path, results: Results) -> None:
 
 
 class _OtherVersionError(ValueError):
-    """Written by a later tuner, or by one of before the first release."""
+    """Written by a later tuner, or by one before the first release."""
 
 
 def _results(facts: Any) -> Results:
@@ -128,7 +128,7 @@ def _at(values: Any) -> At:
 
 
 def _number(value: Any) -> float:
-    """A finite one: 1e999 is read as infinity."""
+    """Return a finite number: 1e999 is read as infinity."""
     number = float(value)
     if not isfinite(number):
         raise ValueError(f"{value} is no number of a run")

@@ -42,27 +42,28 @@ def run_studies(
     tell: Callable[[str], None],
     check_same: Callable[[Mapping[str, str], Mapping[str, str]], None],
 ) -> Results:
-    """Make, or go on with, the studies of *experiment*; the results with their runs, written after each.
+    """Make or resume the studies of *experiment*; return the results with their runs, written after each
+    study.
 
     Args:
-        experiment: whose studies.
-        asked: how.
-        results: those that are there, or none yet.
+        experiment: the experiment.
+        asked: how to run it.
+        results: existing results, or empty ones.
         measure: makes a study, as `tuner grid` does.
-        tell: gets sentences.
-        check_same: told what results were begun with, and what is here; refuses what differs.
+        tell: called with sentences to print.
+        check_same: compares the conditions of the results with the present ones; raises if they differ.
 
     Raises:
-        ConfigError: another box or interpreter than before, or a study's file is in the way.
-        MeasurementError: no window counts.
-        KeyboardInterrupt: a study was interrupted; what it has is in the results.
+        ConfigError: another host or interpreter than before, or a study's file is in the way.
+        MeasurementError: no window is valid.
+        KeyboardInterrupt: a study was interrupted; its windows so far are in the results.
     """
     from tuner.adapters.provenance import provenance
     from tuner.adapters.virtual.simulator import find_simulator, simulate_all
     from tuner.lab.program import packages_of
     from tuner.lab.results import write_results
 
-    find_simulator()  # what is missing is told before anything runs
+    find_simulator()  # report a missing one before anything runs
     python = asked.python or results.provenance.get(PROGRAM)
     is_new = not results.provenance
     pythons = _pythons(asked, results, is_new=is_new)
@@ -88,7 +89,7 @@ def run_studies(
             f"{there[0]} exists already, and a study is never overwritten",
             hint="Name another file with --results.",
         )
-    write_results(asked.results, results)  # what can go wrong with it goes wrong before anything runs
+    write_results(asked.results, results)  # fail before anything runs
     for sentence in left_out:
         tell(sentence)
     runs: list[LabRun] = []
@@ -116,13 +117,15 @@ def run_studies(
 
 
 def study_file(results: Path, name: str) -> Path:
-    """Where the study called *name* is kept, beside *results*."""
+    """Return the file of the study called *name*, next to *results*."""
     stem = results.name.removesuffix(".json").removesuffix(".lab")
     return results.with_name(f"{stem}.{name}.tuner.db")
 
 
 def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, str]:
-    """What results were begun with; for new ones those named, or those here unless time is short."""
+    """Return the Pythons of existing results; for new ones those requested, or those found unless time is
+    short.
+    """
     from tuner.lab.interpreters import by_version
     from tuner.lab.program import pythons_here
 
@@ -145,15 +148,15 @@ def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, st
 
 
 def _value_name(version: str) -> str:
-    """A version as the value of an axis: of a Python between two releases it ends in ``+``."""
+    """Return a version as the value of an axis; one between two releases ends in ``+``."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", version.replace("+", ".dev"))
 
 
 def _check_there(results: Results, files: Mapping[str, Path], kept: Path) -> None:
-    """Studies of which *results* have runs are gone on with, never made anew in their place.
+    """Check that the files of studies with runs in *results* exist, because such studies are only resumed.
 
     Raises:
-        ConfigError: the file of one is not where *kept* is.
+        ConfigError: the file of one is missing at *kept*.
     """
     for name, file in files.items():
         if _STUDY + name in results.provenance and not file.exists():
@@ -171,11 +174,11 @@ def _make_study(
     tell: Callable[[str], None],
     again: str,
 ) -> int:
-    """Make *study*, as far as *file* does not have it; gives its exit code.
+    """Make *study*, as far as *file* does not contain it; return its exit code.
 
     Args:
-        settings: of a new one.
-        again: what to type to go on.
+        settings: of a new study.
+        again: the command that resumes it.
     """
     if settings is None:
         with open_store(file, read_only=True) as store:
@@ -193,10 +196,10 @@ def _make_study(
 
 
 def _settings(asked: Study, results: Results) -> Settings:
-    """Those of a study, checked before anything is written.
+    """Return the settings of a study, checked before anything is written.
 
     Raises:
-        ConfigError: they do not hold, as with an interpreter that is none by its name.
+        ConfigError: they are invalid, such as an interpreter that does not exist.
     """
     from pydantic import ValidationError
 
@@ -217,7 +220,7 @@ def _settings(asked: Study, results: Results) -> Settings:
 
 
 def _gaps(file: Path, code: int) -> Sequence[str]:
-    """What the study in *file*, which ended with that exit code, did not give, in sentences."""
+    """Return the gaps of the study in *file*, which ended with that exit code, in sentences."""
     if code == INTERRUPTED or not file.exists():
         return ()
     with open_store(file, read_only=True) as store:
@@ -237,7 +240,7 @@ def _gaps(file: Path, code: int) -> Sequence[str]:
 def _runs(experiment: StudyExperiment, file: Path) -> list[LabRun]:
     from tuner.core.model.diagnosis.explanation import machine_of
 
-    if not file.exists():  # nothing was begun in it
+    if not file.exists():  # it was not started
         return []
     with open_store(file, read_only=True) as store:
         return experiment.runs_of(store.windows(), machine_of(store.study()))

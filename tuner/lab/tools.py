@@ -27,7 +27,7 @@ _NO_GO = "Install Go, or put it on the PATH."
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The interpreter, its packages, and Go where a program needs it."""
+    """The interpreter, its packages, and Go if a program needs it."""
 
     python: str
     interpreter: str  #: which Python that is
@@ -38,7 +38,7 @@ class Tools:
 
     @property
     def hint(self) -> str:
-        """How to get what is missing."""
+        """Return how to install missing tools."""
         from tuner.lab.experiments.experiment import GO
 
         missing = [name for name, version in self.versions.items() if not version]
@@ -49,16 +49,16 @@ class Tools:
         return " ".join(dict.fromkeys(hints))
 
     def can_run(self, job: LabJob) -> bool:
-        """Whether everything that *job* needs is there."""
+        """Return whether this host has everything that *job* needs."""
         return all(self.versions[name] for name in (*job.needs, *job.programs))
 
     def runnable(
         self, job: LabJob, folder: Path, tell: Callable[[str], None]
     ) -> tuple[LabJob, Sequence[str], Path]:
-        """What `run_job` takes; a program of Go is built before, unless it has been.
+        """Return the arguments for `run_job`; a Go program is built first, unless it is in the cache.
 
         Args:
-            folder: where the programs of experiments are.
+            folder: the folder of the experiments' programs.
         """
         if self.go is None or not job.program.endswith(".go"):
             return job, [job.python or self.python], folder
@@ -70,14 +70,14 @@ class Tools:
 def tools_of(
     experiment: ProgramExperiment, points: Sequence[At], python: str, others: Sequence[str] = ()
 ) -> Tools:
-    """What this box has of what the runs of *points* need.
+    """Return the tools on this host that the runs of *points* need.
 
     Args:
         others: further interpreters, which need the same packages.
 
     Raises:
         ConfigError: *python* is none, or another.
-        MissingToolError: it lacks a package without which nothing can be run.
+        MissingToolError: a package that all runs need is missing.
     """
     from tuner.lab.experiments.experiment import GO, needs_at, programs_at
     from tuner.lab.program import packages_of, versions_of
@@ -91,7 +91,7 @@ def tools_of(
                 raise MissingToolError(f"{name} is not installed for {program}", hint=_NO_PACKAGE)
     interpreter = ", ".join(
         sorted(reported for reported, _ in asked.values())
-    )  # in whatever order they were named
+    )  # independent of the order of the arguments
     versions = {name: _version_of_all([found[name] for _, found in asked.values()]) for name in packages}
     go = go_here() if GO in needed else None
     if GO in needed:
@@ -111,12 +111,12 @@ def tools_of(
 
 
 def describe_others(needs: Sequence[str], python: str, interpreter: str) -> tuple[str, ...]:
-    """That further Pythons of this box could be compared, where they have packages that are *needed*.
+    """Return a hint that further Pythons of this host could be compared, if they have the *needs*.
 
     Args:
-        needs: packages; of what needs none nothing is told.
-        python: the only one that is asked for.
-        interpreter: which Python that is.
+        needs: packages; without any, there is no hint.
+        python: the only requested interpreter.
+        interpreter: its version.
     """
     from tuner.lab.program import packages_of, pythons_here
 
@@ -132,11 +132,11 @@ def describe_others(needs: Sequence[str], python: str, interpreter: str) -> tupl
 
 
 def _version_of_all(versions: Sequence[str]) -> str:
-    """The versions that interpreters have of a package, each once; "" where one has none."""
+    """Return the versions of a package in all interpreters, each once; "" if one lacks it."""
     return ", ".join(sorted(set(versions))) if all(versions) else ""
 
 
-# Go: whether it is here, and its programs, built when they are first needed and kept in the user's cache.
+# Go: detection, and its programs, which are built on first use and kept in the user's cache.
 
 
 _USUAL_ROOT = "/usr/local/go"  #: where Go's own archives go, which no PATH has by itself
@@ -160,17 +160,17 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """A Go that can build."""
+    """An installed Go compiler."""
 
     program: str
     version: str  #: such as 1.26.8
 
 
 def go_here() -> Go | None:
-    """The Go of this box: on the PATH, else in GOROOT, by default the usual place; None: there is none.
+    """Return the Go of this host: from the PATH, else GOROOT, else the usual folder; None: there is none.
 
     Raises:
-        ConfigError: it does not say its version.
+        ConfigError: it does not print its version.
     """
     root = os.environ.get("GOROOT") or _USUAL_ROOT
     program = shutil.which("go") or shutil.which(os.path.join(root, "bin", "go"))
@@ -194,9 +194,9 @@ def go_here() -> Go | None:
 
 
 def build_program(source: Path, go: Go, tell: Callable[[str], None]) -> Path:
-    """The program that *go* makes of *source*, one file of standard Go; built unless the cache has it.
+    """Return the program that *go* builds from *source*, one file of standard Go; from the cache if possible.
 
-    Another source or another Go is another program; who reads the cache sees all of one or nothing.
+    Another source or Go version is another program; the cache is written atomically.
 
     Raises:
         ConfigError: it does not build, or the cache cannot be written.
@@ -213,7 +213,7 @@ def build_program(source: Path, go: Go, tell: Callable[[str], None]) -> Path:
             made = Path(building) / "program"
             _build(source, go, made)
             made.replace(program)
-    except (OSError, RuntimeError) as error:  # Path.home() may know none
+    except (OSError, RuntimeError) as error:  # Path.home() may fail
         raise ConfigError(
             f"{source.name} cannot be built: {error}", hint="Point XDG_CACHE_HOME to a folder of yours."
         ) from error
@@ -222,7 +222,7 @@ def build_program(source: Path, go: Go, tell: Callable[[str], None]) -> Path:
 
 def _cache(environment: Mapping[str, str]) -> Path:
     named = environment.get("XDG_CACHE_HOME", "")
-    root = Path(named) if os.path.isabs(named) else Path.home() / ".cache"  # a relative one does not count
+    root = Path(named) if os.path.isabs(named) else Path.home() / ".cache"  # a relative path is ignored
     return root / "tuner"
 
 

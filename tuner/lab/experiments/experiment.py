@@ -28,7 +28,7 @@ At = tuple[Value, ...]  #: a point: the value of each parameter, in their order
 
 @dataclass(frozen=True, slots=True)
 class LabFigure:
-    """Something that is measured of each run."""
+    """A quantity that each run measures."""
 
     key: str  #: in what programs print, and in JSON
     label: str  #: at the head of a column, with its unit
@@ -42,10 +42,10 @@ FOREIGN = LabFigure("foreign_cores", "other processes' cores", 2, is_outcome=Fal
 
 @dataclass(frozen=True, slots=True)
 class LabJob:
-    """One program of ``workers/lab/`` to run to its end: of Python, or of Go (``.go``, which needs GO).
+    """One program of ``workers/lab/`` to run to its end: in Python, or in Go (``.go``, which needs GO).
 
-    Its wall-clock time, user and system time are taken from outside (``total_s``, ``user_s``, ``system_s``,
-    ``cpu_s``, ``cpu_percent``); what it prints, a JSON object of numbers, comes beside them.
+    Its wall-clock time, user and system time are measured from outside (``total_s``, ``user_s``,
+    ``system_s``, ``cpu_s``, ``cpu_percent``). Its output, a JSON object of numbers, is added to them.
     """
 
     program: str  #: its file in that folder
@@ -60,14 +60,14 @@ class LabJob:
     handed: Mapping[str, str] = field(default_factory=dict)
 
     def with_handed(self, values: Mapping[str, float]) -> LabJob:
-        """The same with those options among the others."""
+        """Return the same job with further options."""
         words = [word for option, name in self.handed.items() for word in (option, f"{values[name]:.0f}")]
         return replace(self, options=(*self.options, *words), handed={})
 
 
 @dataclass(frozen=True, slots=True)
 class LabRun:
-    """What one run of a point gave."""
+    """Results of one run of a point."""
 
     at: At
     block: int  #: 0, 1, ...; every point once in each
@@ -76,7 +76,7 @@ class LabRun:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run that gave nothing; it is tried again when its file is gone on with."""
+    """A run that failed; it is retried when its results file is resumed."""
 
     at: At
     block: int
@@ -85,7 +85,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The middle of some runs, and how far they lie apart."""
+    """Median and range of some runs."""
 
     median: float
     low: float  #: the least of the runs
@@ -95,7 +95,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A point with what was published of it, what was measured, and what the model says; by figure."""
+    """A point with its published, measured and modelled values, by figure."""
 
     at: At
     published: Mapping[str, float]  #: empty: nobody published this point
@@ -107,24 +107,24 @@ class Row:
 
     @property
     def is_simulated(self) -> bool:
-        """Whether nothing ran: what stands for measured was simulated."""
+        """Whether nothing ran, so that the measured values are simulated."""
         return SIMULATED in self.measured
 
     def of(self, key: str) -> float:
-        """The measured median of a figure.
+        """Return the measured median of a figure.
 
         Raises:
-            KeyError: it was not measured.
+            KeyError: the figure was not measured.
         """
         return self.measured[key].median
 
 
 class NotRunError(LookupError):
-    """What is to be told rests on a row that was not run; says which."""
+    """A statement depends on a row that was not run; names the row."""
 
 
 class Rows(dict[Any, Row]):
-    """Rows by some key; one that is not there is told."""
+    """Rows by some key; a missing row raises an error that names it."""
 
     def __init__(self, what: str, rows: Mapping[Any, Row]) -> None:
         super().__init__(rows)
@@ -136,7 +136,7 @@ class Rows(dict[Any, Row]):
 
 @dataclass(frozen=True, slots=True)
 class LabClaim:
-    """Something that was claimed of the published figures, and what became of it here."""
+    """A claim on the published figures, and its verdict here."""
 
     claim: str
     holds: bool | None  #: None: these runs cannot tell
@@ -146,7 +146,7 @@ class LabClaim:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What the model says, and of what it was made."""
+    """The model's figures, and their source."""
 
     modelled: Mapping[At, Mapping[str, float]]  #: by point and figure
     fitted_to: frozenset[At]  #: points whose runs it has seen
@@ -156,73 +156,75 @@ class Model:
 class Experiment(Protocol):
     """One published experiment. Its functions are pure.
 
-    Its runs come from programs (`ProgramExperiment`) or from studies (`studied.StudyExperiment`); what is
-    made of them is the same.
+    Its runs come from programs (`ProgramExperiment`) or from studies (`studied.StudyExperiment`); they are
+    evaluated alike.
     """
 
     @property
     def name(self) -> str:
-        """What is typed after ``tuner lab``."""
+        """Name of the experiment after ``tuner lab``."""
 
     @property
     def title(self) -> str:
-        """In half a line."""
+        """Title of half a line."""
 
     @property
     def publication(self) -> str:
-        """The block of published figures that it repeats."""
+        """Name of the block of published figures that it repeats."""
 
     @property
     def what(self) -> str:
-        """What is run and what is timed, in a few sentences."""
+        """Description of the runs and of the timing, in a few sentences."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The heads of the columns that name a point."""
+        """Headers of the columns that name a point."""
 
     @property
     def figures(self) -> tuple[LabFigure, ...]:
-        """What is measured; the first one is what the experiment is about."""
+        """The measured figures, the main one first."""
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Packages of Python without which nothing of it can be run."""
+        """Python packages without which it cannot run at all."""
 
     def published(self, seeds: Mapping[str, Any]) -> Mapping[At, Mapping[str, float]]:
-        """The published figures of *seeds*, by point."""
+        """Return the published figures of *seeds*, by point."""
 
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
-        """What to run: every published point, or, *quick*, those that tell most in a few minutes."""
+        """Return the points to run: every published one, or, if *quick*, the most informative ones in a
+        few minutes.
+        """
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
-        """The model's figures, from these runs alone; what it cannot be fitted without may be missing."""
+        """Return the model's figures, fitted to these runs alone; some runs may be missing."""
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
-        """What was claimed, held against *rows*; any of them may not have been run."""
+        """Return the published claims with verdicts by *rows*; any row may be missing."""
 
     def follows(self, rows: Sequence[Row]) -> str:
-        """What one learns from it, in two sentences.
+        """Return the conclusion, in two sentences.
 
         Raises:
-            NotRunError: a row that it rests on was not run.
+            NotRunError: a row that it depends on was not run.
         """
 
 
 @runtime_checkable
 class ProgramExperiment(Experiment, Protocol):
-    """One that runs a program for each point."""
+    """An experiment that runs a program for each point."""
 
     @property
     def calibration(self) -> LabJob | None:
-        """What is run once, before all others: it prints what they are handed. None: there is nothing."""
+        """Return the program to run once, before all others, whose output they get; None: there is none."""
 
     def job(self, at: At) -> LabJob:
-        """The program of one run."""
+        """Return the program of one run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An experiment as it came out."""
+    """The results of an experiment."""
 
     experiment: Experiment
     source: str  #: who published it, and when
@@ -232,7 +234,9 @@ class Outcome:
     follows: str
 
     def errors(self, key: str) -> dict[At, float]:
-        """Modelled over measured, less 1: of rows that were measured undisturbed and it was not fitted to."""
+        """Return modelled over measured value minus 1, for undisturbed rows that the model was not fitted
+        to.
+        """
         return {
             row.at: row.modelled[key] / row.of(key) - 1
             for row in self.rows
@@ -242,23 +246,23 @@ class Outcome:
 
 
 def programs_at(experiment: Experiment, points: Iterable[At]) -> dict[str, tuple[str, ...]]:
-    """What the runs of *points* start themselves, as `LabJob.programs`."""
+    """Return the programs that the runs of *points* start, as `LabJob.programs`."""
     if not isinstance(experiment, ProgramExperiment):
         return {}
     return {name: words for at in points for name, words in experiment.job(at).programs.items()}
 
 
 def needs_at(experiment: Experiment, points: Iterable[At]) -> tuple[str, ...]:
-    """What the runs of *points* need beside `Experiment.needs`, each once."""
+    """Return the packages that the runs of *points* need besides `Experiment.needs`, each once."""
     if not isinstance(experiment, ProgramExperiment):
         return ()
     return tuple(dict.fromkeys(need for at in points for need in experiment.job(at).needs))
 
 
 def is_quiet(run: LabRun) -> bool:
-    """Whether nobody else used more of the box than a window of a study may have; True where it is unknown.
+    """Return whether other processes used no more CPU than a window of a study may have; True if unknown.
 
-    The clock of what is idle moves by whole ticks, which a short run has to be forgiven.
+    The kernel counts idle time in whole ticks, so short runs get a tolerance.
     """
     limit_cores = foreign_limit_cores(run.values.get(USABLE_CORES, 1.0))
     ticks_cores = _TICKS_S / run.values["total_s"] if "total_s" in run.values else 0.0
@@ -266,13 +270,13 @@ def is_quiet(run: LabRun) -> bool:
 
 
 def format_point(at: Value | At) -> str:
-    """A point, or a part of one, for people."""
+    """Return a point, or a part of one, as text."""
     values = at if isinstance(at, tuple) else (at,)
     return ", ".join(value if isinstance(value, str) else f"{value:g}" for value in values)
 
 
 def describe_failures(experiment: Experiment, failures: Sequence[Failure]) -> list[str]:
-    """What failed, a sentence for each reason."""
+    """Return a sentence for each reason of a failure."""
     sentence = []
     for why in dict.fromkeys(one.why for one in failures):
         same = [one.at for one in failures if one.why == why]
@@ -283,7 +287,7 @@ def describe_failures(experiment: Experiment, failures: Sequence[Failure]) -> li
 
 
 def in_blocks(points: Sequence[At], n_blocks: int, seed: int) -> list[tuple[int, At]]:
-    """Every point once per block, each block in a random order of its own."""
+    """Return every point once per block, in a random order per block."""
     order = []
     for block in range(n_blocks):
         shuffled = list(points)
@@ -293,7 +297,7 @@ def in_blocks(points: Sequence[At], n_blocks: int, seed: int) -> list[tuple[int,
 
 
 def spreads(runs: Sequence[LabRun]) -> dict[At, dict[str, Spread]]:
-    """The runs of each point, put together by figure; points in the order of their first run."""
+    """Return the spread of each point's runs, by figure; points in the order of their first run."""
     found: dict[At, dict[str, Spread]] = {}
     for at in dict.fromkeys(run.at for run in runs):
         same = [run.values for run in runs if run.at == at]
@@ -303,7 +307,7 @@ def spreads(runs: Sequence[LabRun]) -> dict[At, dict[str, Spread]]:
 
 
 def source_of(experiment: Experiment, seeds: Mapping[str, Any]) -> str:
-    """Who published an experiment, and when; "same as NAME" is what that block says."""
+    """Return author and date of the publication; "same as NAME" refers to that block."""
     sentence = str(seeds[experiment.publication]["source"])
     head, mark, rest = sentence.partition(";")
     other = head.removeprefix(_SAME_AS)
@@ -311,8 +315,8 @@ def source_of(experiment: Experiment, seeds: Mapping[str, Any]) -> str:
 
 
 def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[LabRun]) -> Outcome:
-    """What *runs* make of an experiment, in the order of its points; published ones that were not run stay
-    in it.
+    """Return the results of *runs* in the order of the experiment's points, including published points that
+    were not run.
 
     Raises:
         ValueError: there is no run.

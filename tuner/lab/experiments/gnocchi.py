@@ -42,7 +42,7 @@ _SURELY = 0.1  #: how far from 1 a gain has to be that was measured once
 
 
 class Gnocchi:
-    """Read, work, write: the batch of Gnocchi's storage."""
+    """The batch of Gnocchi's storage: read, work, write."""
 
     name = "gnocchi"
     title = "so when should you use threads?"
@@ -71,7 +71,7 @@ class Gnocchi:
     calibration = LabJob("gnocchi_batch.py", ("--calibrate", "--work-us", f"{WORK_US:g}"), at_most_s=180.0)
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
-        """Six stores, with one thread and with six."""
+        """Return the figures of six stores, with one thread and with six."""
         return {
             (str(target), float(away_us), float(n)): {"batch_ms": float(took_ms)}
             for target, away_us, one_ms, six_ms in seeds[self.publication]["rows"]
@@ -79,7 +79,9 @@ class Gnocchi:
         }
 
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
-        """As published, with other numbers of threads and nearer Redises; quick: with fewer of both."""
+        """Return the published points, and others with more numbers of threads and nearer Redises; fewer
+        if *quick*.
+        """
         stores = sorted(
             {*map(store_of, published), *(_QUICK_NEARER if quick else _NEARER)}, key=lambda one: one[::-1]
         )
@@ -87,7 +89,7 @@ class Gnocchi:
         return [(*store, float(n)) for store, n in product(stores, sorted(numbers))]
 
     def job(self, at: At) -> LabJob:
-        """Some seconds of batches."""
+        """Return the program that runs batches for some seconds."""
         target, away_us = store_of(at)
         options = ("--target", target, "--delay-us", f"{away_us:g}", "--threads", f"{n_threads_of(at)}")
         in_redis = target.endswith("redis")
@@ -101,7 +103,7 @@ class Gnocchi:
         )
 
     def model(self, runs: Measured) -> Model:
-        """A store's operation from its row of one thread; the pool's costs from four rows."""
+        """Return the model: operation times from the rows of one thread, and pool costs from four rows."""
         operations = operations_of(runs)
         fitted = pool_rows(runs)
         costs = pool_costs(runs)
@@ -133,7 +135,9 @@ class Gnocchi:
         return Model(modelled, frozenset({*alone, *fitted}), text)
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
-        """Who wins at each store; whether distance helps threads; the rule, held against every row."""
+        """Return the claims: the winner at each store, the effect of distance, and the rule, checked on
+        every row.
+        """
         run = {row.at: row for row in rows if row.measured}
         won = [(at, row) for at, row in run.items() if row.published and n_threads_of(at) > 1]
         published = {row.at: row.published for row in rows}
@@ -144,7 +148,7 @@ class Gnocchi:
         ]
 
     def follows(self, rows: Sequence[Row]) -> str:
-        """The rule, with the figures of this box."""
+        """Return the rule, with the figures of this host."""
         measured = {row.at: row.measured for row in rows if row.measured}
         costs = pool_costs(measured)
         if costs is None:
@@ -166,7 +170,7 @@ def _describe_store(store: Store) -> str:
 
 
 def _pays(gain: Spread) -> bool | None:
-    """Whether the pool was faster than the loop; None: the runs do not say."""
+    """Return whether the pool was faster than the loop; None: the runs do not decide."""
     low, high = (gain.low, gain.high) if gain.n > 1 else (gain.low - _SURELY, gain.high + _SURELY)
     return True if low > 1 else False if high < 1 else None
 
@@ -180,14 +184,14 @@ def _factor(gain: float) -> str:
 
 
 def _as_of(gain: float, other: float) -> str:
-    """Return *gain* as a bare number where *other* is on the same side of 1."""
+    """Return *gain* as a bare number if *other* is on the same side of 1."""
     if (gain >= 1) != (other >= 1):
         return _factor(gain)
     return f"{gain if gain >= 1 else 1 / gain:.2f}"
 
 
 def _lies(gain: Spread) -> str:
-    """Return the least and the most of *gain*, turned over as `_times` does it."""
+    """Return the least and the greatest *gain*, inverted as `_times` does it."""
     low, high = (gain.low, gain.high) if gain.median >= 1 else (1 / gain.high, 1 / gain.low)
     return f"{low:.2f} to {high:.2f} in the runs"
 
@@ -209,7 +213,7 @@ def _who_wins(row: Row, published: Mapping[At, Mapping[str, float]]) -> LabClaim
 
 
 def _further_away(rows: Sequence[Row]) -> list[LabClaim]:
-    """Of each target that was tried nearer and further away with as many threads: who gains more."""
+    """Return, for targets tried at two distances with equal threads, which distance gains more."""
     found = []
     for target in dict.fromkeys(row.at[0] for row in rows):
         same = sorted((row for row in rows if row.at[0] == target), key=lambda row: row.at[1])
@@ -233,7 +237,9 @@ def _further_away(rows: Sequence[Row]) -> list[LabClaim]:
 
 
 def _judge_rows(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[At]]:
-    """Of each row of a pool that tells it, whether the pool won; and the rows in which the rule is wrong."""
+    """Return whether the pool won, for each decided row of a pool, and the rows in which the rule is
+    wrong.
+    """
     operations = operations_of(runs)
     verdicts = {
         at: _pays(values["gain"])
@@ -250,7 +256,7 @@ def _judge_rows(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[
 
 
 def _rule(runs: Measured) -> LabClaim:
-    """The rule against every row of a pool."""
+    """Return the rule, checked on every row of a pool."""
     claim = (
         "Not published: a pool of threads is faster than a loop if it saves more waiting time than it costs. "
         "A loop waits eight times per batch, but a pool of N threads only ceil(8 / N) times."
@@ -281,7 +287,7 @@ def _rule(runs: Measured) -> LabClaim:
 def _crossing(
     n_threads: int, operations: Mapping[Store, Operation], data: Mapping[At, bool], costs: PoolCosts
 ) -> str:
-    """From which wait on so many threads pay: by the rule, and as measured."""
+    """Return the wait from which *n_threads* threads pay: by the rule, and as measured."""
     by_store = {store_of(at): pays for at, pays in data.items() if n_threads_of(at) == n_threads}
     lost = [operations[one] for one, pays in by_store.items() if not pays]
     won = [operations[one] for one, pays in by_store.items() if pays]

@@ -19,19 +19,19 @@ Measured = Mapping[At, Mapping[str, Spread]]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What one thread needs for a series: the GIL's part, and the rest; seconds."""
+    """Time in seconds that one thread needs for a series: with the GIL, and without."""
 
     busy_s: float
     wait_s: float
 
     @property
     def batch_s(self) -> float:
-        """All series, one after the other."""
+        """Time in seconds of all series, one after another."""
         return N_SERIES * (self.busy_s + self.wait_s)
 
 
 def operations_of(runs: Measured) -> dict[Store, Operation]:
-    """What an operation is made of at each store, by its row of one thread."""
+    """Return the operation at each store, from its row of one thread."""
     return {
         store_of(at): Operation(1e-6 * values["busy_us"].median, 1e-6 * values["wait_us"].median)
         for at, values in runs.items()
@@ -40,9 +40,9 @@ def operations_of(runs: Measured) -> dict[Store, Operation]:
 
 
 def pool_costs(runs: Measured) -> PoolCosts | None:
-    """What a pool costs to make and end, and each thread that it starts: nearest to a few rows of *runs*.
+    """Return the costs of a pool and of each thread in it, as the best fit to a few rows of *runs*.
 
-    None: no pool was run on a store that one thread was run on.
+    None: no pool ran on a store that also ran with one thread.
     """
     import numpy as np
     from scipy.optimize import least_squares
@@ -67,40 +67,40 @@ def pool_costs(runs: Measured) -> PoolCosts | None:
             f_scale=0.1,
             diff_step=1e-2,
         )
-        for guess in ((1e-3, 3e-5), (1e-4, 1e-4), (1e-5, 5e-4))  # it has kinks
+        for guess in ((1e-3, 3e-5), (1e-4, 1e-4), (1e-5, 5e-4))  # the function has kinks
     ]
     start_s, thread_s = np.exp(min(found, key=lambda one: float(one.cost)).x)
     return PoolCosts(float(start_s), 0.0, float(thread_s))
 
 
 def wait_that_pays_s(n_threads: int, costs: PoolCosts) -> float:
-    """The rule: from which wait of each operation on a pool of so many threads pays.
+    """Return the wait of each operation from which a pool of *n_threads* threads pays, in seconds.
 
-    A loop waits N_SERIES times, the pool as often as its busiest thread; the pool has to be made.
+    A loop waits N_SERIES times, a pool as often as its busiest thread; and the pool has to be created.
     """
     n_saved = N_SERIES - ceil(N_SERIES / n_threads)
     return (costs.start_s + min(n_threads, N_SERIES) * costs.thread_s) / n_saved
 
 
 def store_of(at: At) -> Store:
-    """Where a point keeps its series."""
+    """Return the store of a point's series."""
     return str(at[0]), float(at[1])
 
 
 def n_threads_of(at: At) -> int:
-    """How many threads a point has."""
+    """Return the number of threads of a point."""
     return int(at[2])
 
 
 def numbers_of_pools(runs: Measured) -> list[int]:
-    """The numbers of threads that were run in a pool."""
+    """Return the numbers of threads that ran in a pool."""
     return sorted({n_threads_of(at) for at in runs} - {1})
 
 
 def pool_rows(runs: Measured) -> list[At]:
-    """The rows that the pool's costs are fitted to."""
+    """Return the rows to which the pool's costs are fitted."""
     operations = operations_of(runs)
-    numbers: dict[Store, list[int]] = {}  # of each store that has a row of one thread, too
+    numbers: dict[Store, list[int]] = {}  # of stores that also have a row of one thread
     for at in runs:
         if store_of(at) in operations and n_threads_of(at) > 1:
             numbers.setdefault(store_of(at), []).append(n_threads_of(at))
@@ -112,7 +112,7 @@ def pool_rows(runs: Measured) -> list[At]:
 
 
 def run_of(operation: Operation, n_threads: int, costs: PoolCosts | None) -> PoolRun:
-    """A batch, by the model: a loop, or a line for the GIL; None is for loops only."""
+    """Return the modelled batch: a loop, or a queue for the GIL; *costs* None is for loops only."""
     if n_threads == 1 or costs is None:
         return PoolRun(operation.batch_s, 1, N_SERIES * operation.busy_s)
     costs = PoolCosts(costs.start_s, operation.busy_s, costs.thread_s)

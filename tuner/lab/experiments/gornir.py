@@ -62,7 +62,7 @@ class Gornir:
     calibration = None
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
-        """Four waits: three values of GOMAXPROCS, five numbers of nornir's workers."""
+        """Return the figures of four waits: three values of GOMAXPROCS, five numbers of nornir's workers."""
         found: dict[At, dict[str, float]] = {}
         for wait, procs, *values in seeds[self.publication]["rows"]:
             found[float(wait), f"Go {procs}"] = dict(zip(_KEYS, map(float, values), strict=True))
@@ -72,13 +72,13 @@ class Gornir:
         return found
 
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
-        """Every pool with every published wait; quick: without the longest."""
+        """Return every pool with every published wait, without the longest one if *quick*."""
         waits = sorted({float(at[0]) for at in published})
         pools = [*GO_POOLS, ASYNCIO, *(f"nornir {n}" for n in WORKERS)]
         return [(wait, pool) for wait in waits if not quick or wait in _QUICK_WAITS_S for pool in pools]
 
     def job(self, at: At) -> LabJob:
-        """One batch."""
+        """Return the program of one batch."""
         wait_s, pool = float(at[0]), str(at[1])
         options = ("--tasks", f"{N_TASKS}", "--wait-s", f"{wait_s:g}")
         if pool in GO_POOLS:
@@ -88,7 +88,9 @@ class Gornir:
         return replace(Nornir().job((wait_s, workers_of(pool))), needs=("nornir",))
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
-        """Goroutines and coroutines: the wait, and a constant; nornir's threads: a line for the GIL."""
+        """Return the model: the wait plus a constant for goroutines and coroutines; a queue for the GIL
+        for nornir.
+        """
         modelled: dict[At, Mapping[str, float]] = {}
         fitted: set[At] = set()
         lines = []
@@ -118,11 +120,13 @@ class Gornir:
         return Model(modelled, frozenset(fitted), " ".join(sentences))
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
-        """What Go takes beside the wait and what GOMAXPROCS changes; what threads take; where asyncio is."""
+        """Return the claims: overhead of Go, effect of GOMAXPROCS, overhead of threads, position of
+        asyncio.
+        """
         return gornir_findings(rows)
 
     def follows(self, rows: Sequence[Row]) -> str:
-        """What a task costs in each of the three, and how long all of them take beside the wait."""
+        """Return the cost of a task in each of the three, and the overhead of all tasks."""
         table = Table(rows)
         if not table.waits:
             raise NotRunError("no batch was run")
@@ -149,7 +153,7 @@ class Gornir:
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What a batch takes beside one wait, seconds."""
+    """Time in seconds that a batch takes in addition to one wait."""
 
     start_s: float  #: the process's start and end
     task_s: float  #: of the run, per task

@@ -10,7 +10,7 @@ from tuner.lab.experiments.experiment import At, LabClaim, Row
 from tuner.lab.experiments.nornir import fewest_enough
 from tuner.lab.experiments.verdicts import both, more, over
 
-# The pools of gornir's experiment, and its rows by wait and pool.
+# Pools of the gornir experiment, and its rows by wait and pool.
 
 CORES = "Go cores"
 GO_POOLS = {"Go 1": "1", CORES: "", "Go 100": "100"}  #: GOMAXPROCS of each; empty: Go's own choice, the cores
@@ -20,12 +20,12 @@ MOST = f"nornir {WORKERS[-1]}"
 
 
 def workers_of(pool: str) -> int:
-    """The most workers of a pool of nornir's."""
+    """Return the largest number of workers of a nornir pool."""
     return int(pool.split()[1])
 
 
 def is_nornir(at: At) -> bool:
-    """Whether a point is run by nornir."""
+    """Return whether nornir runs a point."""
     return str(at[1]).startswith("nornir ")
 
 
@@ -43,11 +43,11 @@ class Table:
         return at in self._rows
 
     def of(self, pool: str) -> dict[float, Row]:
-        """The rows of a pool, by wait."""
+        """Return the rows of a pool, by wait."""
         return {wait: row for (wait, one), row in self._rows.items() if one == pool}
 
     def enough(self, wait: float) -> str | None:
-        """nornir with the fewest workers that are enough for *wait*; None: it was not run."""
+        """Return the nornir pool with the fewest sufficient workers for *wait*; None: it was not run."""
         total_s = {
             workers_of(one): row.of("total_s")
             for (at, one), row in self._rows.items()
@@ -56,7 +56,9 @@ class Table:
         return f"nornir {fewest_enough(total_s)}" if total_s else None
 
     def pairs(self, one: str | None, other: str | None) -> Iterator[tuple[float, Row, Row]]:
-        """Both rows of each wait that both were run with; None: nornir with as many workers as are enough."""
+        """Yield both rows of each wait that ran with both pools; None: the smallest sufficient nornir
+        pool.
+        """
         for wait in self.waits:
             first, second = one or self.enough(wait), other or self.enough(wait)
             if first and second and (wait, first) in self and (wait, second) in self:
@@ -64,7 +66,7 @@ class Table:
 
 
 def join_words(lines: Sequence[str]) -> str:
-    """Some words, one after the other: a, b and c."""
+    """Return the words as a list: a, b and c."""
     return lines[0] if len(lines) == 1 else f"{', '.join(lines[:-1])} and {lines[-1]}"
 
 
@@ -73,7 +75,7 @@ _SURELY_S = 0.1  #: between single runs; less is a neighbour's doing as well
 
 
 def gornir_findings(rows: Sequence[Row]) -> list[LabClaim]:
-    """What Go takes beside the wait and what GOMAXPROCS changes; what threads take; where asyncio is."""
+    """Return the claims: overhead of Go, effect of GOMAXPROCS, overhead of threads, position of asyncio."""
     table = Table(rows)
     return [
         _wait_and_a_constant(table),
@@ -103,7 +105,7 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
             worst = max(worst, abs((wait + beside_s) / took.median - 1))
             apart = took.low > high or took.high < low
             near = True if low <= took.median <= high else False if apart else None
-            verdicts.append(near if took.n > 1 else None)  # what one run shows may be a neighbour's doing
+            verdicts.append(near if took.n > 1 else None)  # the result of a single run may be a disturbance
     claim = "A batch of goroutines takes the time of one wait plus a constant time, for any GOMAXPROCS"
     if not lines:
         return _undecided(f"{claim}.", "Go was not run with two waits.")
@@ -155,7 +157,7 @@ def _a_hundred_cost(table: Table) -> LabClaim:
 
 
 def _no_sooner(one: Row, other: Row) -> bool | None:
-    """Whether *one* gains no more than _WITHIN; None: some runs say so, others not, or there is one alone."""
+    """Return whether *one* gains no more than _WITHIN; None: the runs disagree, or there is only one."""
     if min(row.measured["total_s"].n for row in (one, other)) == 1:
         return None
     return over(one, other, "total_s").at_least(1 - _WITHIN)
@@ -248,7 +250,7 @@ def _cpu_s(figures: Mapping[str, float]) -> float:
 
 
 def _more_ms(pairs: Sequence[tuple[float, Row, Row]], side: str) -> str:
-    """How much longer the first of each pair took, in the mean."""
+    """Return the mean extra time of the first of each pair."""
     total_s = [
         [row.published["total_s"] if side == "published" else row.of("total_s") for row in (one, other)]
         for _, one, other in pairs

@@ -33,7 +33,7 @@ _CPU_PARTS = {"user_s", "system_s"}
 
 @dataclass(frozen=True, slots=True)
 class InterpreterRatio:
-    """A figure with one interpreter, over that with another, at points that are alike in all else."""
+    """Ratio of a figure with one interpreter to that with another, at otherwise equal points."""
 
     figure: LabFigure
     ratio: float  #: geometric mean over the points
@@ -45,15 +45,15 @@ class InterpreterRatio:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the interval leaves 1 out."""
+        """Whether the interval excludes 1."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 
 class OnInterpreters:
-    """*experiment* with a parameter more, which comes first: the interpreter that runs a program, or NONE."""
+    """*experiment* with an additional first parameter: the interpreter that runs a program, or NONE."""
 
     def __init__(self, experiment: ProgramExperiment, programs: Mapping[str, str]) -> None:
-        """*programs* are the interpreters by version, in the order in which they are told."""
+        """Set up the experiment; *programs* are the interpreters by version, in the order of reports."""
         self._of_one = experiment
         self.programs = programs
         self.name = experiment.name
@@ -66,22 +66,22 @@ class OnInterpreters:
         self.calibration = experiment.calibration  #: by the first one: all do the same work
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, Mapping[str, float]]:
-        """The published figures, beside each interpreter."""
+        """Return the published figures for each interpreter."""
         sentences = self._of_one.published(seeds)
         return {(python, *at): sentences[at] for python, at in self._on_each(list(sentences))}
 
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
-        """Those of one interpreter, on each that changes something."""
+        """Return the points of one interpreter, on each interpreter that matters for them."""
         points = self._of_one.points(list(dict.fromkeys(at[1:] for at in published)), quick=quick)
         return [(python, *at) for python, at in self._on_each(points)]
 
     def job(self, at: At) -> LabJob:
-        """The program of one run, by its interpreter."""
+        """Return the program of one run, with its interpreter."""
         python = "" if at[0] == NONE else self.programs[str(at[0])]
         return replace(self._of_one.job(at[1:]), python=python)
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
-        """Each interpreter's own, fitted to its runs."""
+        """Return the model of each interpreter, fitted to its runs."""
         modelled: dict[At, Mapping[str, float]] = {}
         fitted: set[At] = set()
         lines = []
@@ -96,7 +96,7 @@ class OnInterpreters:
         return Model(modelled, frozenset(fitted), " ".join(lines))
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
-        """What was claimed, on each interpreter; then what the interpreter alone changes."""
+        """Return the claims on each interpreter, and then the effect of the interpreter alone."""
         of_none = self._rows_of(NONE, rows)
         of_each = {
             python: self._of_one.findings([*own, *of_none]) for python, own in self._by_python(rows).items()
@@ -104,7 +104,7 @@ class OnInterpreters:
         shared = [
             finding
             for finding in (self._of_one.findings(of_none) if of_none else [])
-            if all(finding in found for found in of_each.values())  # it rests on no interpreter's rows
+            if all(finding in found for found in of_each.values())  # it depends on no interpreter's rows
         ]
         own = [
             replace(finding, claim=f"Python {python}. {finding.claim}")
@@ -118,7 +118,7 @@ class OnInterpreters:
         return [*shared, *own, *changed]
 
     def follows(self, rows: Sequence[Row]) -> str:
-        """What one learns on each; and by how much the first figure differs for certain."""
+        """Return the conclusion on each interpreter, and the significant differences of the main figure."""
         of_none = self._rows_of(NONE, rows)
         lines = [
             f"Python {python}: {self._of_one.follows([*own, *of_none])}"
@@ -136,12 +136,12 @@ class OnInterpreters:
         return " ".join(lines)
 
     def changes(self, rows: Sequence[Row]) -> list[tuple[str, str, list[InterpreterRatio]]]:
-        """What an interpreter changes, by figure, in each of the `comparable_pairs`.
+        """Return the effect of the interpreter, by figure, in each of the `comparable_pairs`.
 
         Figures without values are left out.
 
-        Points are what repeats: the interval is for the mean over points like these, each the median of its
-        runs. All intervals hold together (Bonferroni).
+        Points are the replicates: the interval is for the mean over such points, each the median of its runs.
+        All intervals hold together (Bonferroni).
         """
         by_python = self._by_python(rows)
         pairs = comparable_pairs(list(by_python))
@@ -156,13 +156,13 @@ class OnInterpreters:
         return found
 
     def _on_each(self, points: Sequence[At]) -> list[tuple[str, At]]:
-        """Points of one interpreter, each with those that run it."""
+        """Return the points of one interpreter, each with the interpreters that run it."""
         of_none = {at for at in points if GO in self._of_one.job(at).needs}
         on_each = [(python, at) for python in self.programs for at in points if at not in of_none]
         return on_each + [(NONE, at) for at in points if at in of_none]
 
     def _by_python(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
-        """The rows of each interpreter that was run, as those of an experiment on it alone."""
+        """Return the rows of each interpreter that was run, as rows of an experiment on it alone."""
         found = {python: self._rows_of(python, rows) for python in self.programs}
         return {python: own for python, own in found.items() if any(row.measured for row in own)}
 
@@ -173,9 +173,8 @@ class OnInterpreters:
 def comparable_pairs(versions: Sequence[str]) -> list[tuple[str, str]]:
     """Return the pairs of *versions* (earliest first) that differ in one thing.
 
-    That is an earlier and a later version of the same build, or one version with and without a GIL (3.13.0,
-    3.13.0t). A build without a GIL whose version has no build with one is compared with the build without a
-    GIL before it.
+    These are two versions of the same build, or one version with and without a GIL (3.13.0, 3.13.0t). A build
+    without a GIL whose version has no build with one is compared with the previous build without a GIL.
     """
     pairs = []
     for no, version in enumerate(versions):

@@ -55,7 +55,7 @@ class Nornir:
     calibration = None
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
-        """32 rows: four waits, eight numbers of workers."""
+        """Return the 32 published rows: four waits, eight numbers of workers."""
         keys = ("user_s", "system_s", "cpu_percent", "total_s")
         return {
             (float(row[0]), float(row[1])): dict(zip(keys, map(float, row[2:]), strict=True))
@@ -63,24 +63,26 @@ class Nornir:
         }
 
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
-        """As published; quick: without the longest waits, and without the fewest workers."""
+        """Return the published points, without the longest waits and the fewest workers if *quick*."""
         if not quick:
             return list(published)
         return [at for at in published if at[0] in _QUICK_WAITS_S and at[1] in _QUICK_WORKERS]
 
     def job(self, at: At) -> LabJob:
-        """One batch."""
+        """Return the program of one batch."""
         wait_s, n_workers = _numbers(at)
         options = ("--tasks", f"{N_TASKS}", "--wait-s", f"{wait_s:g}", "--workers", f"{n_workers}")
         alone_s = wait_s * N_TASKS / n_workers
         return LabJob("nornir_pool.py", options, at_most_s=_HANGS_S + 5 * alone_s)
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
-        """A line for the GIL, fitted to the four corners of what was run."""
+        """Return the model, a queue for the GIL, fitted to the four corners of the runs."""
         return pool_model(runs)
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
-        """The knee of each wait; what goes past it costs; and whether the CPU passes one core."""
+        """Return the claims: the knee of each wait, the cost beyond it, and whether the CPU exceeds one
+        core.
+        """
         by_wait = _by_wait(rows)
         return [
             *(_knee(wait, same) for wait, same in by_wait.items() if len(same) > 1),
@@ -90,7 +92,7 @@ class Nornir:
         ]
 
     def follows(self, rows: Sequence[Row]) -> str:
-        """How many are enough, and what the most that were tried came to."""
+        """Return the sufficient number of workers, and the result of the largest number."""
         knees, beyond = list[str](), list[str]()
         by_wait = _by_wait(rows)
         if not by_wait:
@@ -114,7 +116,7 @@ class Nornir:
 
 
 def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
-    """What the line for the GIL says of runs by wait and number of workers, fitted to their four corners."""
+    """Return the model of runs by wait and number of workers: a queue for the GIL, fitted to four corners."""
     by_point = {_numbers(at): values for at, values in runs.items()}
     waits = {wait for wait, _ in by_point}
     corners = [
@@ -156,7 +158,7 @@ def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
 
 @lru_cache(maxsize=8)
 def _kept_costs(batches: tuple[WaitingBatch, ...]) -> PoolCosts:
-    """A fit is slow, and rows that are no corners, or another publication, ask for the same one again."""
+    """Return the fitted costs, cached, because a fit is slow and other rows or publications repeat it."""
     return fit_pool_costs(batches)
 
 
@@ -165,7 +167,7 @@ def _numbers(at: At) -> tuple[float, int]:
 
 
 def _by_wait(rows: Sequence[Row]) -> dict[float, dict[int, Row]]:
-    """The rows that were run, by wait and number of workers."""
+    """Return the rows that were run, by wait and number of workers."""
     found: dict[float, dict[int, Row]] = {}
     for wait, n in sorted(_numbers(row.at) for row in rows if row.measured):
         found.setdefault(wait, {})[n] = next(row for row in rows if _numbers(row.at) == (wait, n))
@@ -177,7 +179,7 @@ def _totals(rows: Mapping[int, Row]) -> dict[int, float]:
 
 
 def fewest_enough(total_s: Mapping[int, float]) -> int:
-    """The fewest workers whose time is within KNEE_WITHIN of the best."""
+    """Return the smallest number of workers whose time is within KNEE_WITHIN of the best."""
     best_s = min(total_s.values())
     return min(n for n, took_s in total_s.items() if took_s <= best_s * (1 + KNEE_WITHIN))
 
@@ -206,7 +208,7 @@ def _knee(wait_s: float, rows: Mapping[int, Row]) -> LabClaim:
 
 
 def _is_enough(rows: Mapping[int, Row], n_workers: int) -> bool | None:
-    """Whether so many workers are; None: some runs say so, others not, or there is one alone."""
+    """Return whether *n_workers* are sufficient; None: the runs disagree, or there is only one."""
     if rows[n_workers].measured["total_s"].n == 1:
         return None
     best = min(rows.values(), key=lambda row: row.of("total_s"))
@@ -228,7 +230,7 @@ def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> LabCl
 
 
 def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
-    """What the most workers cost, beside those that are enough."""
+    """Return the cost of the largest number of workers, compared with a sufficient one."""
     published, lines, pairs = [], list[str](), []
     for wait, rows in by_wait.items():
         knee, most = fewest_enough(_totals(rows)), max(rows)

@@ -58,7 +58,7 @@ _FITTED = ((C, CPU, OWN, ALONE), (C, CPU, OWN, 1.0), (C, SLEEPS, OWN, ALONE), (P
 
 
 class PiPools:
-    """Pools of threads for jobs that compute, and that compute and sleep."""
+    """Pools of threads for jobs that compute, and for jobs that compute and sleep."""
 
     name = "pi-pools"
     title = "how many threads may there be?"
@@ -98,7 +98,7 @@ class PiPools:
     )
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
-        """The facts that are figures, as ratios to one job's CPU time, and per core."""
+        """Return the published numbers, as ratios to one job's CPU time, per core."""
         reported = seeds[self.publication]["figures"]
         alone_s, cores = float(reported["alone_s"]), float(reported["cores"])
         return {
@@ -108,20 +108,22 @@ class PiPools:
                 "ratio": reported["with_sleeps_s"] / alone_s,
                 "fill_core": reported["threads"] / cores,
             },
-            # flat to there: as long as alone
+            # flat up to this number: as long as a single job
             (C, SLEEPS, OWN, float(reported["flat_to_jobs_per_core"])): {
                 "ratio": reported["with_sleeps_s"] / alone_s
             },
         }
 
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
-        """What the facts speak of, with numbers of jobs around theirs; quick: fewer of them, none slow."""
+        """Return the points of the published facts, and nearby numbers of jobs; fewer and no slow ones if
+        *quick*.
+        """
         found: list[At] = [(*kind, n) for kind, counts in _POINTS.items() for n in counts]
         every = list(dict.fromkeys([*found, *published]))
         return [at for at in every if at[3] in _QUICK and at[2:] != (FIXED, 20.0)] if quick else every
 
     def job(self, at: At) -> LabJob:
-        """One batch; short ones are repeated."""
+        """Return the program of one batch; short ones are repeated."""
         work, kind, pool, n = at
         options = ["--work", f"{work}", "--pool", f"{OWN if pool == JITTER else pool}"]
         options += ["--cpu-s", f"{CPU_S:g}", "--steps", f"{N_STEPS}"]
@@ -134,7 +136,7 @@ class PiPools:
         return LabJob("pi_pools.py", tuple(options), at_most_s=_AT_MOST_S, handed=handed)
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
-        """Closed forms of pools, from what a job takes alone, and when as many compute as there are cores."""
+        """Return closed forms of the pools, from the time of a single job and of one job per core."""
         fitted = frozenset(at for at in _FITTED if at in runs)
         if not fitted.issuperset(_FITTED[:3]):
             return Model(
@@ -179,11 +181,11 @@ class PiPools:
         return Model(modelled, fitted, text)
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
-        """The published sentences, and what the issue asks beside them."""
+        """Return the published claims, and the questions of the issue."""
         return findings(rows)
 
     def follows(self, rows: Sequence[Row]) -> str:
-        """How far a thread per job goes, and what one gains by fewer that compute at a time."""
+        """Return the range of a thread per job, and the gain from limiting the threads that compute."""
         return follows(rows)
 
 

@@ -31,7 +31,7 @@ Verdict = tuple[bool | None, str]  #: whether a claim holds, and why
 
 
 def findings(rows: Sequence[Row]) -> list[LabClaim]:
-    """The published sentences, and then what is asked beside them."""
+    """Return the published claims, and then the additional questions."""
     seen = PoolRows(rows)
     return [
         judge_claim(claim, partial(judge, seen))
@@ -97,7 +97,7 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
 
 
 def follows(rows: Sequence[Row]) -> str:
-    """How far a thread per job goes, and what one gains by fewer that compute at a time."""
+    """Return the range of a thread per job, and the gain from limiting the threads that compute."""
     seen = PoolRows(rows)
     own, held, steps = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE, SCHEDULED))
     most = max(own)
@@ -180,7 +180,7 @@ def _starves(seen: PoolRows) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
     extra = {n: measured_ratio(row).times(1 / seen.in_step(n)) for n, row in own.items()}
     least = _ratios({n: measured_ratio(row).times(1 / seen.least(n)) for n, row in own.items()})
-    reported = _ratios(dict(reversed(extra.items())))  # on full cores first
+    reported = _ratios(dict(reversed(extra.items())))  # full cores first
     return (
         either(*(one.at_least(1 + ALIKE) for one in extra.values())),
         f"Measured batch time divided by the time of jobs that always compute and sleep together: "
@@ -205,7 +205,7 @@ def _heart(seen: PoolRows) -> Verdict:
     reported = _by_jobs(
         {
             n: f"{own[n].of('beat_p99_ms'):.1f} and {held[n].of('beat_p99_ms'):.1f} ms"
-            for n in reversed(own)  # on full cores first
+            for n in reversed(own)  # full cores first
             if n in held
         }
     )
@@ -286,7 +286,7 @@ def _under_the_gil(seen: PoolRows) -> Verdict:
 
 
 def _flat_to(rows: Mapping[float, Row], *, modelled: bool = False) -> float:
-    """Up to how many jobs per core the time is flat."""
+    """Return the number of jobs per core up to which the time is constant."""
     times = {n: row.modelled["ratio"] if modelled else row.of("ratio") for n, row in rows.items()}
     flat = min(times)
     for n, took in times.items():

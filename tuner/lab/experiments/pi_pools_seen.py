@@ -21,7 +21,7 @@ class PoolRows:
     """The rows that were run.
 
     Raises:
-        NotRunError: of each of its facts, where a row that it is of was not run.
+        NotRunError: by each property whose row was not run.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -32,37 +32,37 @@ class PoolRows:
 
     @property
     def alone(self) -> Row:
-        """A job that computes, alone."""
+        """A single job that computes."""
         return self.rows[C, CPU, OWN, ALONE]
 
     @property
     def all_cores(self) -> Row:
-        """As many that compute as there are cores."""
+        """One computing job per core."""
         return self.rows[C, CPU, OWN, 1.0]
 
     @property
     def asleep(self) -> Row:
-        """A job that sleeps, too, alone."""
+        """A single job that also sleeps."""
         return self.rows[C, SLEEPS, OWN, ALONE]
 
     @property
     def fill(self) -> float:
-        """Threads that fill a core, by utilization."""
+        """Number of threads that fill a core, by utilization."""
         return self.asleep.of("fill_core")
 
     @property
     def n_cores(self) -> float:
-        """What any row was run on."""
+        """Number of cores of the runs."""
         return next(iter(self.rows.values())).of("n_cores")
 
     @property
     def all_cores_claimed(self) -> float:
-        """The published time of jobs on all cores, over that of one alone."""
+        """Published time of one job per core, over that of a single job."""
         return self.published[C, CPU, OWN, 1.0]["ratio"] / self.published[C, CPU, OWN, ALONE]["ratio"]
 
     @property
     def flat_to(self) -> float:
-        """The published number of jobs per core to which a thread per job stays flat."""
+        """Published number of jobs per core up to which a thread per job takes constant time."""
         return max(
             float(at[3])
             for at, reported in self.published.items()
@@ -70,7 +70,7 @@ class PoolRows:
         )
 
     def per_core(self, work: str, kind: str, pool: str) -> Rows:
-        """The rows of a pool by jobs per core, the fewest first; there is one at least."""
+        """Return the rows of a pool by jobs per core, the fewest first; there is at least one."""
         found = {
             float(at[3]): row
             for at, row in self.rows.items()
@@ -81,17 +81,17 @@ class PoolRows:
         return Rows(f"{work}, {kind}, {pool}, jobs per core: ", dict(sorted(found.items())))
 
     def least(self, n: float) -> float:
-        """The least that so many jobs per core take: the cores' work, or a job's own time."""
+        """Return the least time of *n* jobs per core: the total work per core, or a job's own time."""
         return max(self.asleep.of("ratio"), n * self.all_cores.of("ratio"))
 
     def in_step(self, n: float) -> float:
-        """What so many take whose sleeping never hides another's computing."""
+        """Return the time of *n* jobs per core if sleep never overlaps another job's work."""
         asleep = self.asleep.of("ratio") - self.alone.of("ratio")
         return asleep + n * self.all_cores.of("ratio")
 
 
 def _apart(rows: Sequence[Row]) -> float:
-    """How far single runs are off, either way: as far as what the same job takes alone lies apart in all."""
+    """Return the error of single runs, in either direction: the spread of equal single jobs."""
     off = 0.0
     for work in (C, PYTHON):
         took_s = [row.measured["job_cpu_s"] for row in rows if row.at[0] == work]
@@ -101,7 +101,7 @@ def _apart(rows: Sequence[Row]) -> float:
 
 
 def _widen(row: Row, off: float) -> Row:
-    """*row*, of which single runs lie within what they may be off; a tail of one run tells nothing."""
+    """Return *row* with the range of single runs widened by *off*; the tail of one run has no meaning."""
     measured = {
         key: one
         if one.n > 1

@@ -70,7 +70,7 @@ class Socorro:
     needs = ()
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
-        """Six layouts on 24 cores; on this box their items in times of 1x24, as boxes differ."""
+        """Return six layouts on 24 cores; on this host, items relative to 1x24, because hosts differ."""
         data = {(one["processes"], one["threads"]): one for one in seeds[self.publication]["layouts"]}
         items = {Layout(*key): float(one["items_per_10min"]) for key, one in data.items()}
         found: dict[At, dict[str, float]] = {}
@@ -86,7 +86,7 @@ class Socorro:
         return found
 
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
-        """The published ones, and what everything is told by; which more depends on the box's cores."""
+        """Return the published points and the reference points; further ones depend on the host's cores."""
         alone = [point(HERE, _ALONE, THREADED), point(HERE, _ALONE, SINGLE)]
         more = [] if quick else [point(HERE, PUBLISHED[0], SINGLE), point(FAR, _ALONE)]
         return sorted([*published, *alone, *more], key=lambda at: (at[0] == FAR, at[1] == SINGLE, at[2:]))
@@ -94,7 +94,9 @@ class Socorro:
     def studies(
         self, n_cores: int, python: str | None, pythons: Mapping[str, str], *, quick: bool
     ) -> list[Study]:
-        """The layouts on this box; whole: then interpreters, where there are some, and ways to spawn."""
+        """Return the studies of layouts on this host; unless *quick*, also of interpreters and ways to
+        spawn.
+        """
         threaded = [*PUBLISHED, _ALONE] + ([] if quick else grid_of("divisors", n_cores))
         single = [_ALONE] if quick else [one for one in threaded if one.threads == 1]
         layouts = [replace(one, variant=THREADED) for one in dict.fromkeys(threaded)]
@@ -121,7 +123,7 @@ class Socorro:
         return asked
 
     def left_out(self, python: str | None, pythons: Mapping[str, str], *, quick: bool) -> list[str]:
-        """Why interpreters are not compared, where they are not."""
+        """Return the reasons for not comparing interpreters, if any."""
         if quick:
             return ["Only a run without --quick compares interpreters and ways to start a child."]
         if python is not None:
@@ -129,21 +131,21 @@ class Socorro:
         return [] if pythons else ["No Python 3.11 to 3.15 was found by name or of pyenv to compare."]
 
     def panel(self, at: At) -> tuple[str, str]:
-        """A panel for each box, and one for interpreters."""
+        """Return the panel of a point: one for each host, and one for interpreters."""
         box, manager = str(at[0]), str(at[1])
         _, mark, interpreter = manager.partition(", ")
         return (f"{box}, by interpreter and way to start a child", interpreter) if mark else (box, manager)
 
     def runs_of(self, windows: Sequence[WindowRecord], machine: Machine) -> list[LabRun]:
-        """A run for each window that counts."""
+        """Return a run for each valid window."""
         return runs_of_windows(windows, machine)
 
     def together(self, runs: Sequence[LabRun], simulate: Simulate) -> list[LabRun]:
-        """With the larger box, simulated, and all in times of 1x24."""
+        """Return all runs with those of the simulated larger host, relative to 1x24."""
         return with_ratios([*runs, *simulated_runs(runs, simulate)])
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
-        """The analytic network, of what 1x1 of each task manager and interpreter says of an item."""
+        """Return the analytic network, fitted to 1x1 of each task manager and interpreter."""
         modelled: dict[At, dict[str, float]] = {}
         fitted, demands_here = [], None
         for at in runs:
@@ -163,16 +165,16 @@ class Socorro:
         for at, values in modelled.items():
             reference = point(str(at[0]), REFERENCE, THREADED)
             beside = modelled.get(reference)
-            if beside is not None and at != reference:  # of itself it is 1, whatever the model is worth
+            if beside is not None and at != reference:  # relative to itself it is always 1
                 values["ratio"] = values["items_per_10min"] / beside["items_per_10min"]
         return Model(modelled, frozenset(fitted), _describe_fit(runs, modelled, fitted, demands_here))
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
-        """What was claimed, on this box and on 24 simulated cores; task managers and interpreters."""
+        """Return the claims on this host and on 24 simulated cores, on task managers and interpreters."""
         return socorro_claims.findings(rows)
 
     def follows(self, rows: Sequence[Row]) -> str:
-        """What is best here, and what 24 cores would make of it."""
+        """Return the best layout here, and on 24 cores."""
         return socorro_claims.follows(rows)
 
 
@@ -187,7 +189,7 @@ def _settings(
 
 
 def _load(text: str | None, layouts: Mapping[tuple[int, int], Mapping[str, Any]]) -> float | None:
-    """The load that was told, or a share of another's; None for a bound ("never above 16"), which is none."""
+    """Return the load in *text*, or a share of another's; None for a bound ("never above 16")."""
     if text is None:
         return None
     steady = re.fullmatch(r"steady at (\d+)", text)
@@ -206,7 +208,9 @@ def _describe_fit(
     fitted: Sequence[At],
     demands: Demands | None,
 ) -> str:
-    """What was fitted, and how far the model's throughput is off on this box and beside the simulation."""
+    """Return the fitted values, and the error of the model's throughput on this host and on the simulated
+    one.
+    """
     if demands is None:
         return "Without a run of 1x1 there is no model."
     shares = {

@@ -30,7 +30,7 @@ from tuner.lab.experiments.socorro_runs import (
 )
 from tuner.lab.experiments.verdicts import Ratio, both, judge_claim, negate
 
-# The rows of socorro that were run, and what they say of themselves in words.
+# Rows of the socorro experiment, and their descriptions.
 
 ITEMS = "items_per_10min"
 ALONE = Layout(1, 1)
@@ -47,20 +47,20 @@ class SocorroRows:
         self.n_cores = here[0].of(USABLE_CORES) if here else 0.0
 
     def row(self, box: str, layout: Layout, manager: str = THREADED) -> Row:
-        """A row that was run.
+        """Return a row that was run.
 
         Raises:
-            NotRunError: it was not.
+            NotRunError: it was not run.
         """
         return self.rows[point(box, layout, manager)]
 
     def one_process(self, box: str) -> dict[int, Row]:
-        """The threaded rows of one process, by threads, the fewest first."""
+        """Return the threaded rows of one process, by number of threads, the fewest first."""
         found = {int(at[3]): row for at, row in self.rows.items() if at[:3] == (box, THREADED, 1.0)}
         return dict(sorted(found.items()))
 
     def item(self, box: str) -> tuple[Demands, Machine] | None:
-        """What an item asks for by 1x1 of this box, and the machine of *box*."""
+        """Return the demands of an item from 1x1 of this host, and the machine of *box*."""
         alone = self.rows.get(point(HERE, ALONE, THREADED))
         demands = None if alone is None else demands_in(medians(alone.measured))
         if alone is None or demands is None:
@@ -70,22 +70,22 @@ class SocorroRows:
 
 
 def format_layout(row: Row) -> str:
-    """4x6."""
+    """Return the layout, such as 4x6."""
     return f"{row.at[2]:g}x{row.at[3]:g}"
 
 
 def format_items(row: Row) -> str:
-    """Per ten minutes."""
+    """Return the items per ten minutes."""
     return f"{row.of(ITEMS):.0f}"
 
 
 def format_ratio(ratio: Ratio) -> str:
-    """With what it lies within."""
+    """Return a ratio with its range."""
     return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
 
 
 def describe_bound(seen: SocorroRows, box: str) -> str:
-    """What stops one process of many threads: its GIL, or the cores before it."""
+    """Return the bottleneck of one process with many threads: its GIL, or the cores."""
     known, row = seen.item(box), seen.rows.get(point(box, REFERENCE, THREADED))
     if known is None or row is None:
         return "The bottleneck is unknown"
@@ -109,19 +109,19 @@ def describe_bound(seen: SocorroRows, box: str) -> str:
 
 
 def format_cpu(row: Row) -> str:
-    """How many cores a layout keeps busy, and how many threads stand in line."""
+    """Return how many cores a layout keeps busy, and how many threads wait."""
     line = f", {row.of('gil_waiting'):.1f} threads waiting for a GIL" if "gil_waiting" in row.measured else ""
     return f"{format_layout(row)} keeps {row.of('cpu_percent') / 100:.2f} cores busy{line}"
 
 
 def published(seen: SocorroRows, box: str) -> list[Row]:
-    """The rows of published layouts that were run, best by the publication first."""
+    """Return the rows of published layouts that were run, best by the publication first."""
     rows = [row for at, row in seen.rows.items() if at[0] == box and "ratio" in row.published]
     return sorted(rows, key=lambda row: -row.published["ratio"])
 
 
 def describe_best(seen: SocorroRows, box: str) -> str:
-    """The best of the published layouts, and those that cannot be told from it."""
+    """Return the best of the published layouts, and those that are not clearly slower."""
     rows = published(seen, box)
     best = max(rows, key=lambda row: (row.of(ITEMS), row.at[2:]))
     alike = [row for row in rows if row is best or over(best, row, ITEMS).low <= 1]
@@ -147,7 +147,7 @@ _MOB = Layout(CORES, 1)
 
 
 def findings(rows: Sequence[Row]) -> list[LabClaim]:
-    """Each claim for this box and for the simulated one, as far as its rows were run."""
+    """Return each claim for this host and for the simulated one, as far as its rows were run."""
     seen = SocorroRows(rows)
     found = []
     for box in (HERE, FAR):
@@ -161,7 +161,7 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
 
 
 def follows(rows: Sequence[Row]) -> str:
-    """Two sentences."""
+    """Return two sentences."""
     seen = SocorroRows(rows)
     lines = []
     boxes = {HERE: f"On the {seen.n_cores:g} cores of this host", FAR: f"On {CORES} simulated cores"}
@@ -180,7 +180,7 @@ def follows(rows: Sequence[Row]) -> str:
 
 
 def _ahead(ratio: Ratio) -> bool | None:
-    """Whether the first is not behind the second; False: by more than what is as good."""
+    """Return whether the first is not behind the second; False: it is behind by more than the tolerance."""
     return True if ratio.low >= 1 else False if ratio.high < 1 - _ENOUGH else None
 
 
@@ -236,7 +236,7 @@ def _best(seen: SocorroRows, box: str) -> LabClaim:
 
 
 def _between(seen: SocorroRows, box: str) -> LabClaim:
-    """Whether the mixed layouts lie between the two ends, and whether these can be told from each other."""
+    """Return whether the mixed layouts lie between the two extremes, and whether these differ clearly."""
 
     def judge() -> tuple[bool | None, str]:
         reference, mixed = seen.row(box, REFERENCE), [seen.row(box, one) for one in BETWEEN]
@@ -286,7 +286,7 @@ def _loads(seen: SocorroRows, box: str) -> LabClaim:
 
 
 def _queue(seen: SocorroRows) -> LabClaim | None:
-    """What a queue and its thread cost where one thread would do without."""
+    """Return the cost of a queue and its thread where one thread would need neither."""
     pairs = {
         format_layout(row): over(row, other, ITEMS)
         for at, row in seen.rows.items()
@@ -305,7 +305,7 @@ def _queue(seen: SocorroRows) -> LabClaim | None:
 
 
 def _interpreters(seen: SocorroRows) -> list[LabClaim]:
-    """What the interpreter alone changes, and the way it starts a child."""
+    """Return the effect of the interpreter alone, and of the way to start a child."""
     found: dict[tuple[str, str], Row] = {}
     for at, row in seen.rows.items():
         _, mark, variant = str(at[1]).partition(", ")

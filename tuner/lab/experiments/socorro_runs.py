@@ -31,7 +31,7 @@ _DEMAND = "demand_"  #: before a field of `Demands`, in the values of a run of 1
 
 
 def runs_of_windows(windows: Sequence[WindowRecord], machine: Machine) -> list[LabRun]:
-    """Every window that counts, as a run of its layout and variant."""
+    """Return every valid window as a run of its layout and variant."""
     return [
         LabRun(point(HERE, window.layout), window.block, _values(window, machine))
         for window in windows
@@ -40,7 +40,9 @@ def runs_of_windows(windows: Sequence[WindowRecord], machine: Machine) -> list[L
 
 
 def point(box: str, layout: Layout, manager: str | None = None) -> At:
-    """Where a layout stands; its variant is its task manager, or ``PYTHON+SPAWN`` of a threaded one."""
+    """Return the point of a layout; its variant is its task manager, or ``PYTHON+SPAWN`` of a threaded
+    one.
+    """
     named = layout.variant or THREADED
     if manager is None:
         manager = named if "+" not in named else f"{THREADED}, {named.replace('+', ' ')}"
@@ -48,7 +50,7 @@ def point(box: str, layout: Layout, manager: str | None = None) -> At:
 
 
 def _values(window: WindowRecord, machine: Machine) -> dict[str, float]:
-    """The figures of a window; of 1x1 also what an item asks for."""
+    """Return the figures of a window; of 1x1 also the demands of an item."""
     length_s, n_processes = window.length_s, window.layout.processes
     values = {
         "items_per_10min": TEN_MINUTES_S * window.n_done / length_s,
@@ -71,7 +73,7 @@ def _values(window: WindowRecord, machine: Machine) -> dict[str, float]:
 
 
 def demands_in(values: Mapping[str, float]) -> Demands | None:
-    """What an item asks for by a run of 1x1, or by the medians of some; None: it is of another layout."""
+    """Return the demands of an item by a run of 1x1, or by medians of runs; None: another layout."""
     data = {one.name: values.get(f"{_DEMAND}{one.name}") for one in fields(Demands)}
     if None in data.values():
         return None
@@ -80,12 +82,12 @@ def demands_in(values: Mapping[str, float]) -> Demands | None:
 
 
 def medians(spreads: Mapping[str, Spread]) -> dict[str, float]:
-    """The middle of each figure."""
+    """Return the median of each figure."""
     return {key: spread.median for key, spread in spreads.items()}
 
 
 def machine_in(values: Mapping[str, float]) -> Machine:
-    """The box that a run was made on, with the strangers it met."""
+    """Return the host of a run, with the other processes during it."""
     return Machine(
         cores=values[USABLE_CORES],
         physical_cores=values.get("n_physical"),
@@ -95,14 +97,14 @@ def machine_in(values: Mapping[str, float]) -> Machine:
 
 
 def far_machine(here: Machine) -> Machine:
-    """A box of the kind of *here*, with as many cores as the published one."""
+    """Return a host like *here*, with as many cores as the published one."""
     share = 1.0 if here.physical_cores is None else here.physical_cores / here.cores
     physical = None if here.physical_cores is None else share * CORES
     return replace(here, cores=float(CORES), physical_cores=physical, foreign_cores=0.0)
 
 
 def figures_of(found: Prediction, n: int, layout: Layout, demands: Demands) -> dict[str, float]:
-    """What a model says of *layout*, its number *n*, as a window tells it."""
+    """Return the modelled figures of *layout*, its number *n*, as a window would have them."""
     of_python = (demands.gil_s + demands.python_s) / demands.cpu_s
     return {
         "items_per_10min": TEN_MINUTES_S * float(found.throughput_per_s[n]),
@@ -114,7 +116,7 @@ def figures_of(found: Prediction, n: int, layout: Layout, demands: Demands) -> d
 
 
 def simulated_runs(runs: Sequence[LabRun], simulate: Simulate) -> list[LabRun]:
-    """The layouts of a larger box, by what 1x1 of each block says of an item and of this box's kind."""
+    """Return simulated runs on a larger host, from the demands of 1x1 in each block."""
     layouts = list(dict.fromkeys([*PUBLISHED, Layout(1, 1), *grid_of("divisors", CORES)]))
     found = []
     for run in runs:
@@ -122,7 +124,7 @@ def simulated_runs(runs: Sequence[LabRun], simulate: Simulate) -> list[LabRun]:
         if run.at != point(HERE, Layout(1, 1)) or demands is None:
             continue
         machine = far_machine(machine_in(run.values))
-        disturbed = {FOREIGN.key: run.values[FOREIGN.key]}  # what 1x1 showed meanwhile is what is simulated
+        disturbed = {FOREIGN.key: run.values[FOREIGN.key]}  # disturbances of 1x1 also affect its simulation
         asked = scenarios(Profile("socorro", demands, machine), machine, layouts, WhatIf())
         asked = [replace(one, seed=run.block + 1) for one in asked]
         reported = simulate_layouts(asked, simulate(asked)).prediction
@@ -138,10 +140,10 @@ def _of_box(machine: Machine) -> dict[str, float]:
 
 
 def with_ratios(runs: Sequence[LabRun]) -> list[LabRun]:
-    """Each run with its items over those of REFERENCE, threaded, on its box.
+    """Return each run with its items relative to REFERENCE, threaded, on its host.
 
-    Of the same block if it is of the same study, else of the middle of all; of disturbed ones only where
-    there are no others.
+    The reference is of the same block in the same study, else the median of all. Disturbed references are
+    used only if there are no others.
     """
     found = []
     for run in runs:

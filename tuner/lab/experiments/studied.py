@@ -16,7 +16,7 @@ Simulate = Callable[[Sequence[Scenario]], Sequence[Simulated]]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study to make on this box; each of its blocks is a block of the experiment."""
+    """A study to make on this host; each of its blocks is a block of the experiment."""
 
     name: str  #: of its file, beside the results
     what: str  #: is measured by it, for people
@@ -25,29 +25,30 @@ class Study:
 
 @runtime_checkable
 class StudyExperiment(Experiment, Protocol):
-    """One that makes studies. Its functions are pure."""
+    """An experiment that makes studies. Its functions are pure."""
 
     def studies(
         self, n_cores: int, python: str | None, pythons: Mapping[str, str], *, quick: bool
     ) -> list[Study]:
-        """What to measure on a box of *n_cores*.
+        """Return the studies for a host with *n_cores*.
 
         Args:
-            n_cores: that workers may use.
-            python: that runs the workers; None: tuner's own.
-            pythons: others to compare, by their version.
-            quick: what tells most in a few minutes.
+            n_cores: number of cores that workers may use.
+            python: interpreter of the workers; None: tuner's own.
+            pythons: other interpreters to compare, by version.
+            quick: only the most informative ones, in a few minutes.
         """
 
     def left_out(self, python: str | None, pythons: Mapping[str, str], *, quick: bool) -> list[str]:
-        """What is not measured then, in sentences; the arguments are those of `studies`."""
+        """Return what these studies leave out, in sentences; the arguments are those of `studies`."""
 
     def panel(self, at: At) -> tuple[str, str]:
-        """Where a point, whose last two parameters are a layout, stands in the picture: in the panel of that
-        title, in the row of points of that name."""
+        """Return the panel title and the row name of a point in the chart; the last two parameters of the
+        point are a layout.
+        """
 
     def runs_of(self, windows: Sequence[WindowRecord], machine: Machine) -> list[LabRun]:
-        """The runs that *windows* of a study are, void ones left out; *machine* is the box."""
+        """Return the valid *windows* of a study as runs; *machine* is the host."""
 
     def together(self, runs: Sequence[LabRun], simulate: Simulate) -> list[LabRun]:
-        """The *runs* of all studies, with what can only be told of all, and with those that are simulated."""
+        """Return the *runs* of all studies, completed by joint figures and by simulated runs."""

@@ -13,31 +13,31 @@ ALIKE = 0.10  #: times that differ by no more are called alike
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A measured figure, or one over another, and within what it lies by the runs."""
+    """A measured figure, or a ratio of two, with its range over the runs."""
 
     low: float
     value: float
     high: float
 
     def times(self, factor: float) -> Ratio:
-        """The same in other units."""
+        """Return the ratio in other units."""
         return Ratio(factor * self.low, factor * self.value, factor * self.high)
 
     def at_most(self, limit: float) -> bool | None:
-        """None: some runs say so, others not."""
+        """Return whether it is at most *limit*; None: the runs disagree."""
         return True if self.high <= limit else False if self.low > limit else None
 
     def at_least(self, limit: float) -> bool | None:
-        """None: some runs say so, others not."""
+        """Return whether it is at least *limit*; None: the runs disagree."""
         return True if self.low >= limit else False if self.high < limit else None
 
     def near(self, claimed: float, within: float = ALIKE) -> bool | None:
-        """Whether it is *within* that share of *claimed*."""
+        """Return whether it is *within* that share of *claimed*."""
         return both(self.at_least(claimed * (1 - within)), self.at_most(claimed * (1 + within)))
 
 
 def judge_claim(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> LabClaim:
-    """Whether *claim* holds, and why, as *judge* says; it cannot be told without a row that it rests on."""
+    """Return *claim* with the verdict and reason of *judge*; undecided if a row is missing."""
     try:
         return LabClaim(claim, *judge())
     except NotRunError as missing:
@@ -45,19 +45,20 @@ def judge_claim(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> Lab
 
 
 def both(*verdicts: bool | None) -> bool | None:
-    """False if one is; else None if one is, or there is none."""
+    """Return False if one is False; else None if one is None, or there is none."""
     return None if not verdicts else False if False in verdicts else None if None in verdicts else True
 
 
 def negate(verdict: bool | None) -> bool | None:
-    """The other one; None stays."""
+    """Return the opposite verdict; None stays None."""
     return None if verdict is None else not verdict
 
 
 def more(pairs: Sequence[tuple[Spread, Spread]], surely: float) -> bool | None:
-    """Whether the first is more than the second: in most pairs surely, and in none surely less.
+    """Return whether the first is more than the second: clearly in most pairs, and clearly less in none.
 
-    Surely: their runs lie apart; single runs, by more than *surely*. None: these runs cannot tell.
+    Clearly: the ranges of their runs do not overlap; single runs differ by more than *surely*. None:
+    undecided.
     """
     up = sum(_apart(one, other, surely) for one, other in pairs)
     down = sum(_apart(other, one, surely) for one, other in pairs)
@@ -71,14 +72,14 @@ def _apart(greater: Spread, less: Spread, surely: float) -> bool:
 
 
 def either(*verdicts: bool | None) -> bool | None:
-    """True if one is; else None if one is, or there is none."""
+    """Return True if one is True; else None if one is None, or there is none."""
     return None if not verdicts else True if True in verdicts else None if None in verdicts else False
 
 
 def over(one: Row, other: Row, key: str = "ratio", *, single: float = 0.0) -> Ratio:
-    """A figure of *one* over that of *other*; over its own it is 1, however far its runs lie apart.
+    """Return a figure of *one* over that of *other*; over itself it is 1, whatever the range of its runs.
 
-    *single* as `measured` has it.
+    *single* as for `measured_ratio`.
     """
     if one is other:
         return Ratio(1.0, 1.0, 1.0)
@@ -87,7 +88,7 @@ def over(one: Row, other: Row, key: str = "ratio", *, single: float = 0.0) -> Ra
 
 
 def measured_ratio(row: Row, key: str = "ratio", *, single: float = 0.0) -> Ratio:
-    """A figure of *row*, and within what it lies; *single*: by what share one run alone may be off."""
+    """Return a figure of *row* with its range; *single*: the relative error assumed for a single run."""
     spread = row.measured[key]
     off = 1 + (single if spread.n == 1 else 0.0)
     return Ratio(spread.low / off, spread.median, spread.high * off)
