@@ -66,7 +66,7 @@ class Ledger:
     _orders: dict[str, _Under] = field(default_factory=dict)
     _said: set[tuple[str, str, str]] = field(default_factory=set)  #: warnings before a launch
 
-    # ------------------------------------------------------------------ what the coordinator does
+    # ------------------------------------------------------------------ calls of the coordinator
 
     def sent(self, order: Order) -> Seen | None:
         """Record *order*; return its host, or None if the host is gone and the order is lost."""
@@ -101,7 +101,7 @@ class Ledger:
         """Hosts with an open order."""
         return frozenset(under.box for under in self._orders.values() if under.state == "open")
 
-    # ------------------------------------------------------------------ what happens
+    # ------------------------------------------------------------------ events
 
     def look(self, found: Sequence[Seen]) -> Iterator[News]:
         """Update the hosts from the scheduler's workers, and yield the resulting news."""

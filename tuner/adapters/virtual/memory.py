@@ -207,7 +207,7 @@ class VirtualFleet:
             if absence.until_s is not None:
                 self._send(absence.until_s, BoxCame(self._facts[absence.box]))
 
-    def news(self, until_s: float) -> News | None:  # noqa: D102  (ports.Fleet says it; so for the others)
+    def news(self, until_s: float) -> News | None:  # noqa: D102  # see ports.Fleet
         while self._news and self._news[0][0] <= until_s:
             at_s, _, news = heappop(self._news)
             self.clock.sleep_until(at_s)

@@ -9,10 +9,9 @@ from math import ceil, floor, isfinite, log10
 
 from tuner.reports.charts.picture import SMALL, element, line, width_of, words
 
-# Colours that people with any colour vision can tell apart, and the words that are read on them.
-#
-# Categories: Okabe & Ito (2008). Amounts: viridis (van der Walt & Smith, 2015), which also grows in lightness
-# alone, so that a copy in grey says the same.
+# Colours that people with any colour vision can distinguish, and the colours of text on them. Categories:
+# Okabe & Ito (2008). Amounts: viridis (van der Walt & Smith, 2015), whose lightness grows, too, so that a
+# grey copy reads the same.
 
 _VIRIDIS = (
     *((68, 1, 84), (72, 40, 120), (62, 73, 137), (49, 104, 142), (38, 130, 142)),

@@ -45,9 +45,9 @@ def heat_map_svg(
 def heat_map_picture(
     overview: Overview, variant: str, *, width: float = WIDE, name: str = "heat-map", most_shown: int = 250
 ) -> DrawnPicture | None:
-    """Rows are processes, columns threads; None: none of *variant* was measured.
+    """Return rows of processes and columns of threads; None: no layout of *variant* was measured.
 
-    Cells tell their figures to whoever points at them, unless there are more than *most_told*.
+    Cells have tooltips, unless there are more than *most_shown*.
     """
     ranking = overview.ranking
     cells = {
@@ -55,7 +55,7 @@ def heat_map_picture(
         for row in ranking.rows
         if row.layout.variant == variant
     }
-    # The same colours for all variants, so that their pictures can be compared.
+    # The same colours for all variants, so that their charts can be compared.
     means = [mean for row in ranking.rows if (mean := value_ranked_by(row, ranking).mean) is not None]
     if not means or all(value_ranked_by(row, ranking).mean is None for row in cells.values()):
         return None

@@ -65,7 +65,7 @@ def _rows(
 
 
 def _differences(boxes: Sequence[BoxRecord], limits: Limits) -> list[Block]:
-    """The facts that differ between hosts: a row for each fact, a column for each host."""
+    """Return the facts that differ between hosts: a row for each fact, a column for each host."""
     last = {box.name: box for box in boxes}
     if len(last) < 2:
         return []
