@@ -62,7 +62,7 @@ PrometheusMetric = Annotated[str, AfterValidator(_prometheus_metric)]
 
 
 class MetricSettings(Section):
-    """A Prometheus metric."""
+    """A metric of Prometheus."""
 
     metric: PrometheusMetric  #: Name of the metric as on the metrics page, including `_total`
     #: tuner adds up only samples of the metric that have all these labels and values
