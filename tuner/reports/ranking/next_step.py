@@ -58,7 +58,7 @@ _FILE = "the file that started the study"
 
 
 def step_of(overview: Overview, *, at_any_time: bool = False) -> NextStep:
-    """Return the next step of a study; *at_any_time*: even if it is being measured at this moment."""
+    """Return the next step of a study; *at_any_time*: the same whether or not it is being measured now."""
     facts = facts_of(overview, file_word(overview.name), at_any_time=at_any_time)
     return next_step(overview.study, overview.ranking, facts)
 

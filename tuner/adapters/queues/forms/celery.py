@@ -99,7 +99,9 @@ class Celery:
         pipe.hkeys(_UNACKED)
 
     def left(self, answers: Sequence[Any], tag: bytes) -> Left:
-        """Count an unacknowledged message only if it contains *tag*: other queues share the hash."""
+        """Return the counts; other queues share the hash, so only delivery tags that begin with *tag*
+        count as taken.
+        """
         *lengths, in_hand = answers
         return Left(sum(lengths), sum(one.startswith(tag) for one in in_hand))
 
