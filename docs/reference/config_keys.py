@@ -42,7 +42,7 @@ marked **required**.
   is `script` if there is a `command`, otherwise `crash-processor`.
 - For a known service, such as `kind: gunicorn`, the section `service` may contain every key of `kind:
   script`, and the settings that `tuner services show gunicorn` lists.
-- A key marked *only with `strategy: ...`* is an error in a study with another strategy.
+- A key that needs a `strategy` is an error in a study with another strategy.
 """
 
 
@@ -126,11 +126,11 @@ def _section(heading: str, model: type[Section], used: dict[str, str]) -> str:
     home = HEADINGS[_home(model)]
     link = f"[{home}](#{_anchor(home)})"
     if same := _elsewhere(model):
-        parts.append(f"More keys, with the same meaning as in {link}: {_listed(same)}.\n")
+        parts.append(f"These keys have the same meaning as in {link}: {_listed(same)}.\n")
     if same := _as_the_service(model):
         home = HEADINGS[service_section.ScriptSettings]
         parts.append(
-            f"Keys that replace the keys of the same name in [{home}](#{_anchor(home)}): {_listed(same)}.\n"
+            f"These keys replace the keys of the same name in [{home}](#{_anchor(home)}): {_listed(same)}.\n"
         )
     return "\n".join(parts)
 

@@ -89,9 +89,9 @@ def plan(
 ) -> int:
     """Estimate how long a study takes with --within 1%, 2% and 5%, and print the main reason for the time.
 
-    tuner first measures a short study (the pilot): it launches four layouts twice, in about ten minutes.
-    tuner then simulates longer studies with the throughputs and the noise of the pilot. To find the main
-    reason for the time, tuner simulates the studies again with each source of noise halved.
+    tuner first measures a short study, the pilot, for about ten minutes. The pilot launches four layouts
+    twice. tuner then simulates longer studies with the throughputs and the noise of the pilot. To find the
+    main reason for the time, tuner simulates the studies again with each source of noise halved.
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """

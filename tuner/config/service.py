@@ -90,7 +90,7 @@ class RunSettings(Section):
     #: Number of threads that a process may run in addition to the threads of its layout. If a process runs
     #: more threads, tuner rejects the window; None: the known service's limit, or no limit
     max_extra_threads: WholeNumber | None = None
-    #: How tuner makes a started layout idle while it measures another layout (only with `slices: auto`).
+    #: With `slices: auto`, how tuner makes a started layout idle while tuner measures another layout.
     #: freeze: tuner suspends the processes; feed: tuner sends no items; none: tuner starts layouts one after
     #: the other; None: a way that is safe for the known service, else none
     gate: Gate | None = None

@@ -53,13 +53,13 @@ class StudySettings(Section):
     grid: GridName | None = None  #: Set of layouts to measure (see `--grid` of `tuner grid`); None: divisors
     layouts: Layouts | None = None  #: Layouts to measure, instead of those of `grid`
     variants: Variants | None = None  #: Variants of the service to measure; None: all of them
-    #: The study ends when one layout is known to be at most this much slower than the best (only with
-    #: `strategy: race`); None: 2 %
+    #: The study ends when one layout is known to be at most this much slower than the best. This key needs
+    #: `strategy: race`; None: 2 %
     within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None
     #: Required confidence of the answer, and confidence level of all intervals
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = CONFIDENCE
     #: Meaning of `confidence`. strict: the confidence is valid for every service; calibrated: the confidence
-    #: is right on average over typical services (only with `strategy: race`); None: strict
+    #: is right on average over typical services. This key needs `strategy: race`; None: strict
     kind: Literal["strict", "calibrated"] | None = None
     objective: ObjectiveName = "throughput"  #: Quantity to maximise
     #: Largest number of connections that a layout may open. tuner does not measure layouts with more
@@ -70,19 +70,19 @@ class StudySettings(Section):
     max_memory: MaxMemory | None = None
     #: Time for which a layout must keep `max_memory` if its memory grows; None: 1 d
     horizon: LongerThanZero | None = None
-    #: Largest p95 latency that the best layout may have (only with the feeder `http`)
+    #: Largest p95 latency that the best layout may have. This key needs the feeder `http`
     max_p95: MaxP95 | None = None
     #: Length of a measuring period (window). A race also uses shorter windows
     window: LongerThanZero = WINDOW_S
-    #: Length of the shortest window of a race (only with `strategy: race`); None: 1 m (20 s with `slices:
-    #: auto`), at most `window`
+    #: Length of the shortest window of a race. This key needs `strategy: race`; None: 1 m, or 20 s
+    #: with `slices: auto`, but at most `window`
     min_window: LongerThanZero | None = None
-    #: auto: tuner keeps up to four layouts started, and measures them in turns of a few seconds (only with
-    #: `strategy: race`); None: off
+    #: auto: tuner keeps up to four layouts started, and measures them in turns of a few seconds. This
+    #: key needs `strategy: race`; None: off
     slices: Literal["auto", "off"] | None = None
-    #: Number of times that tuner starts each layout (only with `strategy: all`); None: 3
+    #: Number of times that tuner starts each layout. This key needs `strategy: all`; None: 3
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: Number of windows after each start (only with `strategy: all`); None: 1
+    #: Number of windows after each start. This key needs `strategy: all`; None: 1
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
     #: Time after a start in which tuner does not count items. auto: until throughput and the number of active
     #: tasks are steady
