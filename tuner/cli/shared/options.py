@@ -67,7 +67,8 @@ SETTINGS = {
     ),
     "min_window": Setting(
         "TIME",
-        "Length of the shortest window of the strategy race (default: 1m, or --window if that is shorter).",
+        "Length of the shortest window of the strategy race (default: 1m, or 20s with --slices auto, "
+        "but at most --window).",
         TIME,
     ),
     "warmup": Setting(
