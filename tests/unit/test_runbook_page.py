@@ -72,12 +72,12 @@ def test_the_page_of_the_docs_shows_excerpts_of_what_the_command_above_it_prints
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
-    before, _, rest = text.partition("\n~~~~markdown\n")
+    before, _, rest = text.partition("\n```markdown\n")
     command = before.rstrip().splitlines()[-1].split()
 
     assert run([str(ROOT / word) if word.startswith("bench/") else word for word in command[1:]]) == 0
     printed = capsys.readouterr().out
-    for excerpt in rest.partition("~~~~\n")[0].split("\n...\n"):
+    for excerpt in rest.partition("```\n")[0].split("\n...\n"):
         assert excerpt.strip("\n") in printed
         printed = printed.partition(excerpt.strip("\n"))[2]  # the excerpts stand in the order of the page
 
