@@ -32,7 +32,7 @@ from tuner.adapters.fleet.box_plugin import BoxPlugin
 from tuner.adapters.fleet.box_worker import FACTS, _DaskWorker
 from tuner.adapters.fleet.dask_fleet import DaskFleet
 from tuner.adapters.fleet.frames import Frame, pack_news
-from tuner.adapters.fleet.quiet import keep_quiet, security_of
+from tuner.adapters.fleet.scheduler import keep_quiet, security_of
 from tuner.adapters.provenance import provenance
 from tuner.adapters.virtual.profile import virtual_box_of
 from tuner.app.plan_builder import plan_record

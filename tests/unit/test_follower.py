@@ -9,7 +9,7 @@ import pytest
 from tuner.adapters.terminal.live_file import Follower, LiveFile, read_live
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Sample
-from tuner.reports.live.live_facts import moment_facts
+from tuner.reports.live.live import moment_facts
 
 from .test_live_file import taken
 

@@ -16,7 +16,7 @@ from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.services import crash_processor, script
+from tuner.services import crash_processor, running
 from tuner.services.catalogue import OWN, known_services
 
 HTTP = {"granian", "gunicorn", "hypercorn", "uvicorn", "uwsgi", "waitress"}
@@ -62,7 +62,7 @@ def test_the_built_in_worker_is_frozen(tmp_path: Path) -> None:
 def test_a_script_has_a_gate_only_if_its_config_says_so_or_tuner_sends_its_requests(tmp_path: Path) -> None:
     fed = f"{SCRIPT}, feeder: {{kind: http, url: 'http://127.0.0.1:1/'}}, probe: {{kind: generator}}"
 
-    assert gate_of(configured(tmp_path, SCRIPT)) == ("none", script.GATE_REASON)
+    assert gate_of(configured(tmp_path, SCRIPT)) == ("none", running.GATE_REASON)
     assert gate_of(configured(tmp_path, f"{SCRIPT}, gate: freeze"))[0] == "freeze"
     assert gate_of(configured(tmp_path, fed))[0] == "feed"
     assert gate_of(configured(tmp_path, f"{fed}, gate: none"))[0] == "none"

@@ -11,7 +11,7 @@ import pytest
 from tuner.app.study_queries import explain_file, rank_file
 from tuner.bootstrap.wire import Session
 from tuner.cli.grid import _shown
-from tuner.cli.shared.exit_codes import EXIT_WEAKER
+from tuner.cli.shared.output import EXIT_WEAKER
 from tuner.config.settings import Settings
 from tuner.core.domain.limits import Later, Limit, LimitVerdict, State, Verdict, verdict_later
 from tuner.core.domain.stored_config import StoredConfig

@@ -16,7 +16,7 @@ from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Store
-from tuner.reports.ranking.first_look import render_first_look
+from tuner.reports.beginning import render_first_look
 from tuner.study.first_look import before, layouts_of
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.run import run_study

@@ -69,7 +69,7 @@ def _section(study: Path, fmt: str, options: MadeWith, runbook: Path) -> tuple[s
     """The page, and the pictures beside it; in a format that has none, the ranking."""
     from tuner.reports.documents import PAGE_FORMATS, render_document
     from tuner.reports.ranking.ranking import render_ranking
-    from tuner.reports.runbook.pictures import Pictures, runbook_pictures
+    from tuner.reports.runbook.runbook import Pictures, runbook_pictures
 
     if fmt not in PAGE_FORMATS:
         if options.pictures:

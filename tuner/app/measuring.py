@@ -175,7 +175,7 @@ def _settle(session: Session, stop: Stop, say: Say, box: Box, warn: Warn, say_in
 
 def _say_first_look(record: StudyRecord, say: Say, windows: Sequence[WindowRecord]) -> None:
     """Print the provisional ranking while a study runs."""
-    from tuner.reports.ranking.first_look import render_first_look
+    from tuner.reports.beginning import render_first_look
 
     for line in render_first_look(record, windows).splitlines():
         say(line)
@@ -261,7 +261,7 @@ def _feeds(settings: Settings) -> str:
 def first_look_shown(file: Path) -> str:
     """The provisional ranking of the study in *file*; empty: it has none, or better is known by now."""
     from tuner.bootstrap.stores import open_store
-    from tuner.reports.ranking.first_look import render_first_look
+    from tuner.reports.beginning import render_first_look
     from tuner.study.first_look import windows_of
 
     with open_store(file, read_only=True) as store:

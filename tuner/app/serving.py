@@ -130,7 +130,7 @@ def _facts(file: Path) -> dict[str, Any]:
 def _now(file: Path) -> dict[str, Any]:
     """What runs, as figures and in words."""
     from tuner.core.text.safe_text import visible
-    from tuner.reports.live.live_facts import moment_facts
+    from tuner.reports.live.live import moment_facts
     from tuner.reports.page.blocks import Facts, Text
     from tuner.reports.page.now import now_section
 

@@ -52,7 +52,7 @@ def be_box(address: str, name: str | None, certs: Path | None, say: Say, *, is_f
     where = _scheduler(address, certs, is_forced=is_forced)
     from tuner.adapters.fleet.box_plugin import BoxPlugin
     from tuner.adapters.fleet.box_worker import run_box
-    from tuner.adapters.fleet.quiet import keep_quiet, security_of
+    from tuner.adapters.fleet.scheduler import keep_quiet, security_of
     from tuner.adapters.host_lock import box_held, in_fleet, usual_path
     from tuner.bootstrap.fleet_order import making_of, provenance_of
 
@@ -78,8 +78,7 @@ def be_scheduler(host: str, port: int, certs: Path | None, say: Say, *, is_force
     where = SchedulerAddress(address, certs is not None)
     check_open(where, has_certs=certs is not None, is_forced=is_forced)
     _check_certs(certs)
-    from tuner.adapters.fleet.quiet import keep_quiet, security_of
-    from tuner.adapters.fleet.scheduler import run_scheduler
+    from tuner.adapters.fleet.scheduler import keep_quiet, run_scheduler, security_of
 
     keep_quiet()
     run_scheduler(address, security_of(certs), say)
@@ -108,7 +107,7 @@ def boxes_there(address: str, certs: Path | None, *, is_forced: bool) -> list[Bo
 
     where = _scheduler(address, certs, is_forced=is_forced)
     from tuner.adapters.fleet.box_worker import FACTS
-    from tuner.adapters.fleet.quiet import keep_quiet, security_of
+    from tuner.adapters.fleet.scheduler import keep_quiet, security_of
 
     keep_quiet()
     found = asyncio.run(_answer(where, security_of(certs)))["workers"]
@@ -150,7 +149,7 @@ def first_box(
         one = alike[0]
         return BoxFacts(one.name, one.cores, Provenance(host=one.host, tuner=one.tuner)), len(found)
     from tuner.adapters.fleet.dask_fleet import ask_host
-    from tuner.adapters.fleet.quiet import security_of
+    from tuner.adapters.fleet.scheduler import security_of
 
     cores = settings.study.cores or whole_cores(usual)
     where = str(_scheduler(address, certs, is_forced=is_forced))
@@ -190,7 +189,7 @@ def fleet_of(
 
     where = _scheduler(address, certs, is_forced=is_forced)
     from tuner.adapters.fleet.dask_fleet import DaskFleet, VirtualDaskFleet
-    from tuner.adapters.fleet.quiet import keep_quiet, security_of
+    from tuner.adapters.fleet.scheduler import keep_quiet, security_of
     from tuner.bootstrap.fleet_order import FleetOrder
     from tuner.study.fleet.remote_launch import report_interval_s
 

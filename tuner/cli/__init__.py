@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tuner import __version__
-from tuner.cli.shared.exit_codes import (
+from tuner.cli.shared.output import (
     CUT_OFF,
     EXIT_BRAKED,
     EXIT_INPUT,
@@ -242,7 +242,7 @@ def _runner(command: Command, arguments: list[str]) -> tuple[Any, list[str]]:
     runner = get_command(command.load())
     if "--" in arguments:
         return runner, _with_service_command(runner, command, arguments)
-    from tuner.cli.shared.missing_dashes import check_dashes
+    from tuner.cli.shared.option_parsing import check_dashes
 
     check_dashes(command.name, runner.params, arguments)
     return runner, arguments

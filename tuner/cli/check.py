@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import CUT_OFF, EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.shared.completions import layouts_of_study, one_of
 from tuner.cli.shared.options import (
     FILE,
     AsJson,
@@ -17,6 +16,8 @@ from tuner.cli.shared.options import (
     MetricsOpen,
     Resume,
     Simulate,
+    layouts_of_study,
+    one_of,
     setting,
 )
 from tuner.core.errors import ConfigError, StaleReport

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.shared.completions import one_of
-from tuner.cli.shared.options import AsJson, Certs, Force
+from tuner.cli.shared.options import AsJson, Certs, Force, one_of
 from tuner.core.errors import ConfigError
 from tuner.core.text.address import LOOPBACK, PORT
 
@@ -141,7 +140,7 @@ def _boxes(address: str, certs: Path | None, *, force: bool, as_json: bool) -> i
         ]
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "boxes": facts}, indent=2))
         return 0
-    from tuner.reports.boxes_there import render_boxes_there
+    from tuner.reports.ranking.boxes import render_boxes_there
 
     typer.echo(
         render_boxes_there(

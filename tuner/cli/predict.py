@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.shared.completions import one_of
 from tuner.cli.shared.options import (
     MOST_CORES,
+    one_of,
     setting,
     variant_option,
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.shared.completions import boxes_of_study, layouts_of_study, one_of
+from tuner.cli.shared.options import boxes_of_study, layouts_of_study, one_of
 
 DEFAULT_COSTS = "load,memory"  #: of --pareto
 

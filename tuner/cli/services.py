@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tuner.cli.shared.completions import words_of_services
-from tuner.cli.shared.options import AsJson
+from tuner.cli.shared.options import AsJson, words_of_services
 from tuner.core.errors import ConfigError
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes

@@ -92,7 +92,7 @@ class _Look:
 
     def facts(self) -> dict[str, Any]:
         """For programs."""
-        from tuner.reports.live.live_facts import live_facts
+        from tuner.reports.live.live import live_facts
 
         return live_facts(self.file.name, self.board, self.go_on)
 

@@ -14,13 +14,6 @@ from pydantic import (
     model_validator,
 )
 
-from tuner.config.axes import (
-    blamed,
-    context_folder,
-    crash_processor_with_variants,
-    script_with_variants,
-    with_whole_stops,
-)
 from tuner.config.document import ConfigPath, check_file, check_folder
 from tuner.config.feeders import AnyFeeder, no_feeder
 from tuner.config.fields import (
@@ -56,6 +49,11 @@ from tuner.config.variants import (
     StopSettings,
     VariantSettings,
     Words,
+    blamed,
+    context_folder,
+    crash_processor_with_variants,
+    script_with_variants,
+    with_whole_stops,
 )
 from tuner.core.domain.service import Gate, OsThreads, Programs, Workers
 

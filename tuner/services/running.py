@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.core.defaults import STOP_WAIT_S
-from tuner.core.domain.service import Programs, ServiceSpec, Workers
+from tuner.core.domain.service import Gate, Programs, ServiceSpec, Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +54,15 @@ class Running:
 def escape_fields(text: str) -> str:
     """Return *text* escaped, so that filling in a command's fields leaves it unchanged."""
     return text.replace("{", "{{").replace("}", "}}")
+
+
+# Service specification of a user's own command, which tuner runs unchanged.
+
+
+GATE: Gate = "none"
+GATE_REASON = "Whether its processes can be frozen is not known; if they can, set gate: freeze."
+
+
+def script(name: str, command: tuple[str, ...], running: Running) -> ServiceSpec:
+    """Return the service; too many OS threads are detected only if the user limits the extra ones."""
+    return running.spec(name, command)

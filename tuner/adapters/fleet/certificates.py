@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tuner.adapters.fleet.quiet import CA, CERTIFICATE, KEY
+from tuner.adapters.fleet.scheduler import CA, CERTIFICATE, KEY
 from tuner.core.errors import ConfigError
 
 VALID_DAYS = 1825

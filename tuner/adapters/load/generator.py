@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 
 from tuner.adapters.load.client import Client
 from tuner.adapters.load.first_answer import FirstAnswer, NoAnswerError
-from tuner.adapters.load.gate import Gate
-from tuner.adapters.load.order import Order, Request, read_order, read_rate, read_workers, write_problem
+from tuner.adapters.load.order import Gate, Order, Request, read_order, read_rate, read_workers, write_problem
 from tuner.adapters.load.totals import TotalsWriter
 from tuner.adapters.load.workers import Peer, Workers
 from tuner.core.domain.requests import n_starved, surplus

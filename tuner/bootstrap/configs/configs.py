@@ -106,7 +106,7 @@ def _expand(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: Pa
         return _script_as_it_runs(asked)
     if not isinstance(kind, str) or kind in _OWN_KINDS:
         return asked
-    from tuner.config.axes import script_with_variants
+    from tuner.config.variants import script_with_variants
     from tuner.services.catalogue import known_services
     from tuner.services.expansion import Unclear, expand_service
 

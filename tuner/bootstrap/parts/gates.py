@@ -51,7 +51,7 @@ def _gate_of_script(settings: Settings, service: ScriptSettings) -> tuple[Gate, 
             from tuner.services.http_address import GATE_REASON as BY_REQUESTS
 
             return "feed", BY_REQUESTS
-        from tuner.services.script import GATE, GATE_REASON
+        from tuner.services.running import GATE, GATE_REASON
 
         return GATE, GATE_REASON
     from tuner.services.catalogue import known_services

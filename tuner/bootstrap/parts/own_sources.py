@@ -13,7 +13,7 @@ from tuner.adapters.queues.brokers import is_rabbitmq
 from tuner.core.text.address import bound_ports, rebind
 from tuner.core.text.http_request import parse_url
 from tuner.services.catalogue import known_services
-from tuner.services.own_queue import command_at_queue
+from tuner.services.redis_queue import command_at_queue
 from tuner.services.running import escape_fields
 
 if TYPE_CHECKING:

@@ -161,7 +161,7 @@ def _script(
 
 
 def _spec_of(asked: ScriptSettings, of_variant: Mapping[str, str] | None = None) -> ServiceSpec:
-    from tuner.services.script import script
+    from tuner.services.running import script
 
     return script(asked.name, asked.command, _running(asked, of_variant))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import simulation_notes
-from tuner.core.ranking.live_status import Board
+from tuner.core.domain.records import is_simulated, simulation_notes
+from tuner.core.ranking.live_status import Board, LayoutStatus
 from tuner.core.ranking.overview import BoxLive, Live
 from tuner.core.text.figures import pluralize, render_rest
 from tuner.core.text.safe_text import printable
@@ -189,3 +190,60 @@ def _hanging(name: str, text: str, style: Style, look: Look, most: int = 2) -> l
 def _wrap(line: Line, look: Look, most: int = 3) -> list[Line]:
     ((text, style),) = line
     return [[(part, style)] for part in wrap_cells(text, look.columns, most, unicode=look.unicode) if part]
+
+
+# JSON fields of a running study; docs/watch.md lists them.
+
+
+def live_facts(name: str, board: Board, go_on: str | None) -> dict[str, Any]:
+    """Return the contents of the view of *board*; *name* is the study's file, *go_on* the command to
+    resume it.
+    """
+    answer, study = board.answer, board.study
+    return {
+        "schema_version": 1,
+        "simulated": is_simulated(study),
+        "file": name,
+        "service": study.service,
+        "host": study.provenance.host,
+        "strategy": study.strategy,
+        "objective": study.objective,
+        "cores": study.cores,
+        "within": study.within_ratio,
+        "confidence": study.confidence,
+        "kind": study.kind,
+        "stage": board.stage,
+        "standing": describe_standing(board) or None,
+        "leader": None if answer is None or answer.layout is None else str(answer.layout),
+        "reached": answer is not None and answer.reached,
+        "windows": board.n_windows,
+        "void": board.n_void,
+        "layouts": [_place(place) for place in board.places],
+        "live": None if board.live is None else moment_facts(board.live),
+        "rest_s": board.rest_s if board.live is None else board.live.remaining_s,
+        "ends": describe_end(board),
+        "go_on": go_on,
+    }
+
+
+def _place(place: LayoutStatus) -> dict[str, Any]:
+    return {
+        "layout": str(place.layout),
+        "state": place.state,
+        "value": asdict(place.value),
+        "behind_ratio": place.behind_ratio,
+        "n_windows": place.n_windows,
+        "n_void": place.n_void,
+        "reason": place.reason,
+    }
+
+
+def moment_facts(live: Live) -> dict[str, Any]:
+    """Return what runs at this moment."""
+    warnings = [{"slug": slug, "text": text} for slug, text in live.warnings]
+    layout = None if live.layout is None else str(live.layout)
+    facts = {**asdict(live), "layout": layout, "warnings": warnings}
+    boxes = [{**asdict(box), "layout": None if box.layout is None else str(box.layout)} for box in live.boxes]
+    del facts["boxes"], facts["started"]
+    started = [str(one) for one in live.started]
+    return {**facts, **({"started": started} if started else {}), **({"boxes": boxes} if boxes else {})}

@@ -70,11 +70,10 @@ def _sections(
     from tuner.reports.page.blocks import FULL, SMALL
     from tuner.reports.page.boxes import boxes_sections
     from tuner.reports.page.compared import heat_map_section, ranking_section, trade_section
-    from tuner.reports.page.in_time import time_section
+    from tuner.reports.page.in_time import slices_sections, time_section
     from tuner.reports.page.method import method_section
     from tuner.reports.page.now import now_section
     from tuner.reports.page.reasons import bound_section, prediction_section
-    from tuner.reports.page.slices import slices_sections
 
     limits = SMALL if small else FULL
     return [

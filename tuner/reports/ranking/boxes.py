@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
+
+from tabulate import tabulate
 
 from tuner.core.ranking.host_effects import Boxes, BoxLevel, Collapse
 from tuner.core.ranking.ranked import Ranking
@@ -161,3 +164,20 @@ def boxes_facts(boxes: Boxes) -> dict[str, Any]:
 
 def _facts(sd: Estimate | None) -> dict[str, Any] | None:
     return None if sd is None else dataclasses.asdict(sd)
+
+
+# Table of the hosts of a fleet.
+
+
+_HEADERS = ("box", "host", "cores", "tuner", "it", "seen")
+
+
+def render_boxes_there(boxes: Sequence[tuple[str, str, float, str, bool, float]]) -> str:
+    """Return a table with name, host, cores, tuner version, state, and seconds since the last contact."""
+    if not boxes:
+        return "No host is connected. Run on each host: tuner box ADDRESS\n"
+    rows = [
+        (name, host, f"{cores:g}", version, "measures" if is_busy else "waits", f"{seen_s:.0f} s ago")
+        for name, host, cores, version, is_busy, seen_s in boxes
+    ]
+    return tabulate(rows, headers=_HEADERS, disable_numparse=True) + "\n"
