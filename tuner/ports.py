@@ -1,4 +1,4 @@
-"""What the study needs from the outside world, in the study's words. Adapters keep these promises."""
+"""The interfaces between the study and the outside world; adapters implement them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection whose peer has so long and may send so much, whatever it turns out to be."""
+"""Socket connections with a deadline and a limit on the bytes that the peer may send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time of this machine, and of a virtual box."""
+"""Clocks: of this machine, and of a simulated host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tuner per box: two studies at once would measure each other.
+"""The lock that allows one tuner per host: two studies at once would disturb each other.
 
 The lock is flock(2) on a file that every user of the box can open. The guardian holds the same open file, so
 the box stays taken until a tuner that was killed has been cleaned up after.

@@ -1,4 +1,4 @@
-"""Where and with what a study was measured, as text facts. No secrets: no environment, no command lines."""
+"""Facts about the host and software of a study, as text, without environment variables or command lines."""
 
 from __future__ import annotations
 

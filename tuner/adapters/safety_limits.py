@@ -1,4 +1,4 @@
-"""The brake of a real box: what /proc and the user's command say, held against the limits."""
+"""Safety limits on a real host: readings of /proc and of the user's command, compared with the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text files that people also edit: read exactly, replaced as a whole or not at all."""
+"""Text files that people also edit: read exactly, replaced completely or not at all."""
 
 from __future__ import annotations
 

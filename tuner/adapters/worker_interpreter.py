@@ -1,4 +1,4 @@
-"""Which Python a worker's command line runs, and whether it has a GIL: found out by asking it."""
+"""The Python that a worker's command line runs, and whether it has a GIL, by running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check whether the result of a study still holds."""
+"""The use case of `tuner check`: measure again whether the result of a study still holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Working an answer out with the garbage collector at rest."""
+"""Computing an answer while Python's garbage collector is off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The use case of `tuner doctor`: look at this host as a study of some settings would find it."""
+"""The use case of `tuner doctor`: examine this host for a study with given settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ranking of a study as a page, and as a section of a runbook."""
+"""Exports of a study: pages, a section of a runbook, and the comparison of two study files."""
 
 from __future__ import annotations
 

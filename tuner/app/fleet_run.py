@@ -1,4 +1,4 @@
-"""The measuring of a study on the hosts of a fleet."""
+"""The use case of measuring a study on the hosts of a fleet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pilot, and the time that a study will take, estimated from it or from another study."""
+"""The use case of `tuner plan`: a pilot, and the estimated duration of a study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The beginning of a study of layouts, as `tuner grid` makes it."""
+"""The use cases of `tuner grid` and `tuner demo`: begin a study of layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measuring of a study on this host, or on a simulated one, and what is said before it."""
+"""Measuring a study on this host or a simulated one, and the lines printed before it begins."""
 
 from __future__ import annotations
 

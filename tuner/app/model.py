@@ -1,4 +1,4 @@
-"""What an item asks for, and what layouts would give."""
+"""The use cases of the model: estimate the demands of an item, predict layouts, calibrate."""
 
 from __future__ import annotations
 

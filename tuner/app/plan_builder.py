@@ -1,4 +1,4 @@
-"""What settings ask for, as a study's record; what a file keeps of them."""
+"""Building the record of a new study from settings, and the settings that its file keeps."""
 
 from __future__ import annotations
 

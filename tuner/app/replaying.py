@@ -1,4 +1,4 @@
-"""The replay of a strategy on simulated or recorded studies."""
+"""The use case of `tuner replay`: a strategy on simulated or recorded studies."""
 
 from __future__ import annotations
 

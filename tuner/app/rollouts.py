@@ -1,4 +1,4 @@
-"""The winner of a study, as it is put into production."""
+"""The commands and settings that put the best layout of a study into production."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of a layout with itself."""
+"""The use case of `tuner aa`: compare a layout with itself."""
 
 from __future__ import annotations
 

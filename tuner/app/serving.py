@@ -1,4 +1,4 @@
-"""Studies as pages: which adapters and reports a served study is made of."""
+"""The use case of `tuner serve`: the adapters and reports of studies as web pages."""
 
 from __future__ import annotations
 

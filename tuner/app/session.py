@@ -1,4 +1,4 @@
-"""The settings that a command asks for, and the file that it measures into: a new one, or one to continue."""
+"""The settings of a command and its study file: a new study, or one to continue."""
 
 from __future__ import annotations
 

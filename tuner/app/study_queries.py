@@ -1,4 +1,4 @@
-"""What a study file says: its ranking, and what binds its layouts."""
+"""Queries of a study file: its ranking, and the bottleneck of each layout."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The wiring: which adapters serve which settings. A command imports the module that it needs."""
+"""The wiring of settings to adapters. A command imports only the module that it needs."""

@@ -1,4 +1,4 @@
-"""Fleets: a box's worker, the scheduler, and a coordinator's boxes.
+"""The wiring of a fleet: workers on hosts, scheduler, coordinator.
 
 What Dask and cryptography are needed for is asked for here, once, in words.
 """

@@ -1,4 +1,4 @@
-"""What a box does with an order: make its launch, in a process of its own or, of a simulated study, here."""
+"""Carrying out an order on a host of a fleet: one launch, in its own process or simulated."""
 
 from __future__ import annotations
 

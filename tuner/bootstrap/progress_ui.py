@@ -1,4 +1,4 @@
-"""How a study that runs is shown: on a terminal, in a log, and in the file that others watch."""
+"""The display of a running study: on a terminal, in a log, and in the live file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The room that a study needs on this host, the room there is, and whether a further layout fits."""
+"""Free memory, files, processes and ports that a study needs on this host, compared with what is there."""
 
 from __future__ import annotations
 

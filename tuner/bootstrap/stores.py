@@ -1,4 +1,4 @@
-"""Study files."""
+"""Opening study files."""
 
 from __future__ import annotations
 

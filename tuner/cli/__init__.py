@@ -1,4 +1,4 @@
-"""The command line: finds the command, runs it, and tells what went wrong in one line.
+"""The command line: finds and runs the command, and prints errors in one line.
 
 A command is one file of this package; ``COMMANDS`` names it. Only the file of the command that runs is
 imported, so that ``tuner --help`` is there at once.

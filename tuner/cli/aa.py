@@ -1,4 +1,4 @@
-"""tuner aa: a layout against itself, to see what this box and this tool make of no difference at all."""
+"""tuner aa: compare a layout with itself, to measure the false differences of this host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner box: be one of the boxes on which a study is measured."""
+"""tuner box: let this host measure launches of a study on a fleet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner calibrate: what an item of a service asks for, from a launch of 1x1 or from any study."""
+"""tuner calibrate: estimate the demands of an item from launches of 1x1, or from any study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TAB in bash, zsh and fish: commands, options, the words that an option takes, layouts of a study.
+"""TAB completion in bash, zsh and fish: commands, options, values, layouts of a study.
 
 The shell hands over the line up to the cursor (``tuner --complete SHELL LINE``) and gets a candidate a line.
 None means that the shell completes as it does without us: files. Only the module of the command on the line

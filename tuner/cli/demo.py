@@ -1,4 +1,4 @@
-"""tuner demo: the main job in about a minute, with nothing around it."""
+"""tuner demo: the main job in about a minute, without any setup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner doctor: whether this box is fit for a study, before a night is spent on it."""
+"""tuner doctor: check whether this host is fit for a study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner explain: what binds each layout of a study, and how to size its service."""
+"""tuner explain: the bottleneck of each layout, and rules for sizing the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner export: the ranking in a format to keep, a page to act on in a runbook, settings of the winner."""
+"""tuner export: the ranking in other formats, a runbook page, settings of the best layout."""
 
 from __future__ import annotations
 

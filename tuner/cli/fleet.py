@@ -1,4 +1,4 @@
-"""tuner fleet: what boxes and a coordinator need to find each other, and who is there."""
+"""tuner fleet: keys and scheduler of a fleet, and the list of its hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner lab: published experiments, run here, beside what was published and what the model says."""
+"""tuner lab: published experiments, run here and compared with the publication and the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner plan: how long a study will take, from a short pilot, and what limits it."""
+"""tuner plan: the duration of a study, from a short pilot, and what limits it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner predict: what layouts and cores would give that were not measured."""
+"""tuner predict: the throughput of layouts and core counts that were not measured."""
 
 from __future__ import annotations
 

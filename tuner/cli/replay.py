@@ -1,4 +1,4 @@
-"""tuner replay: a strategy on surfaces whose truth is known, thousands of times."""
+"""tuner replay: a strategy on simulated services with known throughput, thousands of times."""
 
 from __future__ import annotations
 

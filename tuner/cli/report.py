@@ -1,4 +1,4 @@
-"""tuner report: a study as one HTML page to keep, mail and print."""
+"""tuner report: a study as one HTML page."""
 
 from __future__ import annotations
 

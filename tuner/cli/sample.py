@@ -1,4 +1,4 @@
-"""tuner sample: records messages of a real queue, for the feeder to make its messages of."""
+"""tuner sample: record messages of a real queue, from which the feeder makes new ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner services: which services tuner knows, and what it does with them."""
+"""tuner services: the services that tuner has records of, and their settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner watch: a study as it stands, while it runs or afterwards."""
+"""tuner watch: the state of a study, while it runs or afterwards."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Settings: YAML and command-line options in, frozen values out; all errors at once, with their places."""
+"""Settings from YAML and command-line options: frozen values, or all errors at once with their places."""

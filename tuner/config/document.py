@@ -1,4 +1,4 @@
-"""A YAML file as plain text values that remember where they stand, and the paths in it.
+"""A YAML file as plain text values with their line and column.
 
 Every scalar stays the text that was written: YAML would turn ``0x4`` into 4, ``1:30`` into 90 and ``no`` into
 False. What a text means is the settings' business.

@@ -1,4 +1,4 @@
-"""Files of NAME=VALUE lines: one line, one variable; much as in systemd's EnvironmentFile=."""
+"""Files of NAME=VALUE lines, like systemd's EnvironmentFile=."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of the settings of all feeders; each kind is a file of `tuner/adapters/feeders/`."""
+"""The base class of the settings of feeders; each kind is a file in `tuner/adapters/feeders/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of value a config holds, each with what may be said wrong of it."""
+"""The types of values in a config, with their error messages."""
 
 from __future__ import annotations
 

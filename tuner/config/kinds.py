@@ -1,4 +1,4 @@
-"""The kinds of a section with a key ``kind``: each kind is one file, which tuner finds by its name.
+"""Config sections with a key ``kind``: each kind is one file, which tuner finds by its name.
 
 Such a file holds the settings of the kind, a class derived from that of the section, and the code that
 uses them. tuner imports a kind only once a config names it.

@@ -1,4 +1,4 @@
-"""The settings of older studies in the terms of today, and those that a study gets that goes on."""
+"""Settings of older studies in today's terms, and the settings of a study that is continued."""
 
 from __future__ import annotations
 

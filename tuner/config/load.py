@@ -1,4 +1,4 @@
-"""From a YAML file and the command line's options to settings, or to every error with its place."""
+"""Settings from a YAML file and command-line options, or all errors with their places."""
 
 from __future__ import annotations
 

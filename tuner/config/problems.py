@@ -1,4 +1,4 @@
-"""What is wrong with a config, told with its place: pydantic's findings in the reader's words."""
+"""Errors of a config with their places: pydantic's findings in tuner's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles of services as YAML files: read and checked, and written so that reading gives the same again.
+"""Profiles of services as YAML files: reading, checking and writing.
 
 Every key may be left out but the name, a demand above nothing, and the machine's cores. Durations and memory
 have units, shares may be percentages: ``gil: 586ms``, ``process: 60MB``, ``window: 5%``.

@@ -1,4 +1,4 @@
-"""The keys of a profile's file, and what may be said wrong of their values."""
+"""The keys of a profile, and the error messages of their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of a config about other programs: HTTP requests, and the addresses of brokers."""
+"""Config fields about other programs: HTTP requests, and addresses of brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of a config that tells what is measured: the built-in worker, or a service of the user's."""
+"""The config section `service`: the built-in crash processor, or the user's service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a study, as a config file and the command line give them together."""
+"""All settings of a study, from the config file and the command line together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors that users read: a problem, and what to do about it."""
+"""Errors for users: a problem, and how to solve it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ports and servers around a service: who listens, who answers."""
+"""Ports and servers around a service: which processes listen, which servers answer."""
 
 from __future__ import annotations
 

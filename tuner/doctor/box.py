@@ -1,4 +1,4 @@
-"""Cores, clocks and kernel of a box, read below /proc and /sys."""
+"""Cores, clocks and kernel of a host, read from /proc and /sys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cores that a study would run on: how many, how fast, who else uses them; and what the kernel tells.
+"""The cores that a study would use: number, speed, other users, and facts from the kernel.
 
 Thresholds: what voids a window (`foreign_limit_cores`) is doubtful when it is seen within a few seconds.
 """

@@ -1,4 +1,4 @@
-"""Limits on the workers of a study, free space of its folders, and the ports that its config names."""
+"""Limits on worker processes, free space of folders, and ports in the config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found of a box before a study: all findings, a table of them for people, JSON for programs."""
+"""The findings about a host: as a table for people, and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study needs room for: open files, processes and threads, disks; and what the box allows."""
+"""Open files, processes, threads and disk space that a study needs, compared with the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings, and those of a service: its command, an interpreter, free ports, servers that answer."""
+"""Findings about a service: its command, interpreter, ports and servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a config names, looked at: programs and tools, servers, the queue that is to be fed, each Python."""
+"""Checks of the programs, servers, queues and interpreters that a config names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts finished items inside a worker, where tuner can read them from outside.
+"""Counting finished items in a worker, in memory that tuner reads from outside.
 
 Each process has one memory-mapped file, each thread one slot in it. Standard library only, Python 3.8 or
 newer, no import from tuner: this file may be copied into any interpreter. It alone knows the byte layout::

@@ -1,4 +1,4 @@
-"""How fast the memory of the layouts of a study grows, from the samples of its windows."""
+"""Memory growth of the layouts of a study, and the longer launches of a race, from the store."""
 
 from __future__ import annotations
 

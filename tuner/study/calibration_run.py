@@ -1,4 +1,4 @@
-"""Calibrating the model: the launches of 1x1 that it takes, and what any study says of the service."""
+"""Calibration of the model: its launches of 1x1, and demands estimated from any study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A first look: one short window each of layouts far apart, for a ranking to begin with.
+"""The first look: one short window of a few distant layouts, for a provisional ranking.
 
 As those of scouts, its windows are shown to no strategy and counted in no ranking: what is measured after it,
 and what is claimed, is as it would be without.

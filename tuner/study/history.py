@@ -1,4 +1,4 @@
-"""Everything that was measured of a study, in cells: all that a resumed study has to know."""
+"""All measurements of a study by cell: everything that a resumed study needs."""
 
 from __future__ import annotations
 

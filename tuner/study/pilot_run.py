@@ -1,4 +1,4 @@
-"""A pilot: a few layouts, launched a few times, to tell what a whole study would take."""
+"""A pilot: a few launches of a few layouts, to estimate the duration of a study."""
 
 from __future__ import annotations
 

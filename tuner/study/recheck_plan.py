@@ -1,4 +1,4 @@
-"""Whether the answer of a study still holds: which layouts are measured again, and what the study knew."""
+"""The check of a study's answer: the layouts to measure again, and the study's own results."""
 
 from __future__ import annotations
 

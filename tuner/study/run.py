@@ -1,4 +1,4 @@
-"""The use case: measure what the strategy asks for and the store does not hold yet, block by block."""
+"""The use case: measure block after block what the strategy asks for and the store lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at the edge of a grid before the first block: what scouts have seen, and what they look at next."""
+"""Scouts: short windows at the edge of a grid before the first block."""
 
 from __future__ import annotations
 

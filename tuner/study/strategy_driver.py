@@ -1,4 +1,4 @@
-"""A study as its strategy leads it, block after block; what the store holds comes first."""
+"""A study driven by its strategy, block after block, beginning with the contents of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a study that is under way: its blocks, the rest of its budget, and what it has reached."""
+"""The plan of a running study: its blocks, the rest of its budget, and its outcome."""
 
 from __future__ import annotations
 

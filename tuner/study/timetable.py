@@ -1,4 +1,4 @@
-"""How long what is left will take, from what was taken so far; and what fits into the budget."""
+"""The launches that a study still needs, their expected duration, and the rest of the budget."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The host and its processes as the kernel shows them: CPU, memory, threads, cgroups."""
+"""Readings of the host and its processes from the kernel: CPU, memory, threads, cgroups."""

@@ -1,4 +1,4 @@
-"""The cgroup of version 2 that this process is in, and whether launches can have some of their own."""
+"""The cgroup (version 2) of this process, and whether launches can have cgroups below it."""
 
 from __future__ import annotations
 

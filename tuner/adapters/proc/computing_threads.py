@@ -1,4 +1,4 @@
-"""Which threads of the workers compute beside those that work on items, and which library started them.
+"""Threads of the workers that compute without working on items, and the libraries that started them.
 
 A thread computes when it wants a core for a tenth of the time or more, and keeps it once it has one: it uses
 more than 5 ms of CPU between two times that it goes to sleep. So long does Python let one thread have the GIL

@@ -1,4 +1,4 @@
-"""What cores this process may really use: affinity and cgroup quota, not the machine's count."""
+"""Usable cores (affinity, cgroup quota), free memory, facts about the machine, and the host's speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose CPU it was: the service's, tuner's, or a named backend's. What remains of the box is foreign."""
+"""CPU time by owner: the service, tuner, named backends; the rest belongs to other processes."""
 
 from __future__ import annotations
 

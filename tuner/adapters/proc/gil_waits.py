@@ -1,4 +1,4 @@
-"""How long threads of Python workers wait for the GIL: told by the address that they wait at.
+"""Time that threads of Python workers wait for the GIL, found by the address they wait at.
 
 A thread that wants the GIL waits on a condition variable inside ``_PyRuntime``, the interpreter's one global
 structure. /proc/PID/task/TID/syscall shows that a thread is in futex(2) and at which address, to those who

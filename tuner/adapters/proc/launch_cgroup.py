@@ -1,4 +1,4 @@
-"""A cgroup of a launch's own: whoever starts in it stays in it, however he hides. Standard library only.
+"""The cgroup of one launch: processes started in it cannot leave it. Standard library only.
 
 The guardian makes one per launch, below the cgroup that tuner is in, starts supervisord in it, and removes it
 with all that is left in it. No controller is turned on, so nothing is shared out otherwise than before, and

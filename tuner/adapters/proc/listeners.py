@@ -1,4 +1,4 @@
-"""Who on this box listens where: the processes of servers that a config names by their addresses."""
+"""Processes on this host that listen at the addresses of servers in a config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes and their children, as /proc shows them: who belongs to whom, and what CPU they used.
+"""Processes and their children from /proc: parents, children and CPU time.
 
 The CPU of a tree is that of its living members and, through each one's cutime and cstime, of every child
 that was reaped. The kernel scales utime + stime to the scheduler's nanoseconds, so sums are exact however

@@ -1,4 +1,4 @@
-"""Sees the box through /proc while a launch runs."""
+"""The sampler: reads the host from /proc while a launch runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of a process tree, shared pages counted once.
+"""Memory of a process tree, in which shared pages count once (PSS).
 
 Each process is asked for its proportional set size (PSS): a page that n processes share counts 1/n in each.
 The sum is what the tree occupies only if the same processes are there from the first question to the last: a

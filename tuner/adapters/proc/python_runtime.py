@@ -1,4 +1,4 @@
-"""Where a running Python keeps ``_PyRuntime``, its one global structure: found from outside, by symbol."""
+"""The address of ``_PyRuntime``, the global structure of a running Python, found from outside by symbol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Active tasks, running or uninterruptible as the load average counts them: how many, and for how long."""
+"""The number of active tasks (running or uninterruptible, like the load average) and the time they take."""
 
 from __future__ import annotations
 

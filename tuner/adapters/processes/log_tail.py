@@ -1,4 +1,4 @@
-"""The end of a log that may be gigabytes long, binary, or still being written."""
+"""The end of a log file, even if the file is huge, binary or still being written."""
 
 from __future__ import annotations
 

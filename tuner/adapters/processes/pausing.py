@@ -1,4 +1,4 @@
-"""How a feeder lets the process that it started pause: a word and its answer over a pair of sockets.
+"""Pausing a feeder's process: requests and replies over a pair of sockets.
 
 Standard library only, for the processes. Each word has a number, and its answer has the same: an answer that
 comes after the feeder has given up is not taken for that of the next word.

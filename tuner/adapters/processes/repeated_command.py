@@ -1,4 +1,4 @@
-"""Commands of the user's: hooks at certain moments of a study, and one run again and again in a launch."""
+"""The user's commands: hooks at moments of a study, and commands that run repeatedly during a launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and its relatives, as the study's ``Stop``."""
+"""Ctrl-C and other signals, as the ``Stop`` of a study."""
 
 from __future__ import annotations
 

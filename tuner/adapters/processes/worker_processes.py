@@ -1,4 +1,4 @@
-"""Work shared among processes; nothing of them is left, however we end."""
+"""Work shared among processes, which all end together with the parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study file must be before it is believed: its tables are tuner's, its figures are possible.
+"""Checks of a study file before it is used: its tables are tuner's, its figures are possible.
 
 A file may be damaged, or come from a stranger. Nothing of its schema is run: it has no triggers, and what is
 read are ordinary tables, whose names a stranger's view or virtual table cannot take.

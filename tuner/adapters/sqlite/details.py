@@ -1,4 +1,4 @@
-"""How a window stands in the study file's rows, with everything that was seen in it, and back."""
+"""Conversion of windows with all their samples to rows of the study file, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shows that the rows of a study file are as they were written: a CRC-32 for each thing kept.
+"""Checksums (CRC-32) of each record of a study file, to detect changed rows.
 
 SQLite finds a page that makes no sense. A bit that turned 23896 into 23904 it does not, and the ranking would
 be wrong. A file older than version 9 has no digests, and an upgrade makes them of what it finds.

@@ -1,4 +1,4 @@
-"""How the records of a study, its launches and its boxes stand in the study file's rows, and back."""
+"""Conversion of studies, launches and hosts to rows of the study file, and back."""
 
 from __future__ import annotations
 

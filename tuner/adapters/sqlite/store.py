@@ -1,4 +1,4 @@
-"""The study in one SQLite file. What stands where, and in which unit: schema.sql."""
+"""The store of a study: one SQLite file. schema.sql explains its tables and units."""
 
 from __future__ import annotations
 

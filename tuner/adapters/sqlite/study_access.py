@@ -1,4 +1,4 @@
-"""Opening study files without losing locks, and the errors of files that cannot be used.
+"""Opening study files without losing locks, and errors of unusable files.
 
 SQLite's locks are fcntl's: they belong to the process, and to close any descriptor of a file drops all that
 the process has on it. One thread that asks who writes a study would leave another, which reads it, without

@@ -1,4 +1,4 @@
-"""The study file as a file: made once, checked, held by one writer, kept before it is upgraded."""
+"""The study file on disk: creation, checks, the lock of its writer, copies before upgrades."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a study file is made and read: while it is written too, at rest, in a folder that cannot be written."""
+"""Reading a study file: while another process writes it, or in a read-only folder."""
 
 from __future__ import annotations
 

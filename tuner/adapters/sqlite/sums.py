@@ -1,4 +1,4 @@
-"""What the windows of a launch add up to, kept once it has ended: a ranking reads no window then."""
+"""Sums over the windows of each finished launch, stored so that a ranking reads no windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one supervisord that runs one launch: its configuration, the files beside it, and calls to it."""
+"""The supervisord of one launch: its configuration, its files, and calls to it."""
 
 from __future__ import annotations
 

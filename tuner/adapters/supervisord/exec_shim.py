@@ -1,4 +1,4 @@
-"""Becomes another program, exactly as a job file says: what supervisord starts in place of every command.
+"""The program that supervisord starts for each command: it becomes the command of a job file.
 
 A job is what ``supervisord.job.Job`` writes: never a shell, never a quoting rule. The order matters: the
 status pipe and the log first (every later failure can be read), limits and groups while still root,

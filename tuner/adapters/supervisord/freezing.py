@@ -1,4 +1,4 @@
-"""Stops the processes of one launch's service and continues them: all but supervisord and the guardian.
+"""Freezing and continuing the processes of a launch, except supervisord and the guardian.
 
 With a cgroup of version 2, the service is moved into a child of the launch's cgroup when it is frozen for
 the first time, because supervisord must stay awake: it collects children that die meanwhile. The children

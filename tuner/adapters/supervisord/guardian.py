@@ -1,4 +1,4 @@
-"""tuner's end of its guardian, the process that outlives it: start it, ask it, notice when it is gone.
+"""tuner's side of the guardian process: starts it, sends requests, and detects its end.
 
 A guardian that was killed takes supervisord along (PR_SET_PDEATHSIG); the launch then reports it, tuner
 itself ends what is left, by marker, and the next launch starts another guardian.

@@ -1,4 +1,4 @@
-"""The guardian: a small process that starts supervisord for tuner, and ends everything when tuner cannot.
+"""The guardian: a small process that starts supervisord, and ends all processes of a launch if tuner dies.
 
 It is the parent of supervisord and the subreaper of all that comes of it, in a session of its own, deaf to
 Ctrl-C, TERM and HUP, and asleep in poll() until something happens:

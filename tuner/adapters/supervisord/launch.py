@@ -1,4 +1,4 @@
-"""One layout that runs under supervisord, seen by tuner without asking supervisord more than it must."""
+"""A running launch under supervisord: its processes, state and logs."""
 
 from __future__ import annotations
 

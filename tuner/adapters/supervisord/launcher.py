@@ -1,4 +1,4 @@
-"""Runs layouts under supervisord: one supervisord per launch, started and outlived by the guardian."""
+"""Launching a layout under its own supervisord, which the guardian starts and outlives."""
 
 from __future__ import annotations
 

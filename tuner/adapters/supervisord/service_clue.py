@@ -1,4 +1,4 @@
-"""What the processes of a launch show of a service that nobody counts: its name, or where it answers HTTP."""
+"""Hints at the service that the processes of a launch run: its name, or an HTTP address that answers."""
 
 from __future__ import annotations
 

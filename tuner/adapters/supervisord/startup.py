@@ -1,4 +1,4 @@
-"""From "supervisord was executed" to "every worker runs": what is waited for, and how it can fail."""
+"""The start of a launch: jobs of the worker processes, and waiting until every worker runs."""
 
 from __future__ import annotations
 

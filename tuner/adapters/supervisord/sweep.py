@@ -1,4 +1,4 @@
-"""Finds every process of a launch, however it hides, and ends it. Standard library only, for the guardian.
+"""Finding and ending every process of a launch, even hidden ones. Standard library only.
 
 A process belongs to the launch when its environment carries the marker, when it is in the launch's cgroup,
 where it has one, or when it descends from the guardian, which is the subreaper of the launch: who daemonises

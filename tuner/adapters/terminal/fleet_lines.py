@@ -1,4 +1,4 @@
-"""How a study on several boxes goes, in lines; everything goes to stderr."""
+"""Progress of a study on several hosts, in lines on stderr."""
 
 from __future__ import annotations
 

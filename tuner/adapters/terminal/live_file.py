@@ -1,4 +1,4 @@
-"""The file beside a study that says what runs now: ``STUDY.tuner.db-live``, JSON, while somebody measures.
+"""The file ``STUDY.tuner.db-live`` (JSON), which shows what a running study measures now.
 
 It is a word of the moment: nothing is lost with it, so it is not synced to the disk. Whether it holds is told
 by the lock on the study file (`study_file.is_held`), which dies with its process; a file that a kill left

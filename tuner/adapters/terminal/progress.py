@@ -1,4 +1,4 @@
-"""How the study goes, in lines: for a log, and above the view of a terminal. Everything goes to stderr."""
+"""Progress of a study in lines on stderr, for logs and above the live view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A terminal with a few lines at its end that are drawn anew, and lines above them that stay.
+"""A terminal whose last lines are redrawn, below lines that scroll.
 
 It never waits for the terminal: one that is stopped (Ctrl-S) or slow is written to when it takes more, one
 that went away is not written to any more. The cursor stays visible and the modes as they are, so that a kill

@@ -1,1 +1,1 @@
-"""Config files, commands and start files, read with the services that tuner knows."""
+"""Reading of config files, commands and start files for the services that tuner has records of."""

@@ -1,4 +1,4 @@
-"""Reads configs and commands, with the services that tuner knows."""
+"""Settings from a config file or a command, with the records of services."""
 
 from __future__ import annotations
 

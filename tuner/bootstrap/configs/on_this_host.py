@@ -1,4 +1,4 @@
-"""What another program's file starts, as this host can start it: folders, programs and addresses."""
+"""Start commands from another program's file, adapted to this host: folders, programs, addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command as tuner measures it: what starts the service stands before it, and shell scripts are read."""
+"""A command without its wrappers and shell scripts, and what its files show about threads and counting."""
 
 from __future__ import annotations
 

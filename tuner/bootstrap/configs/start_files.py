@@ -1,4 +1,4 @@
-"""A config made of a file by which another program starts a service."""
+"""A config from the file with which another program starts a service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a launch of a study's service is made idle while other layouts of the host work."""
+"""How a started layout is kept idle while another layout of the host works."""
 
 from __future__ import annotations
 

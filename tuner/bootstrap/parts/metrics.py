@@ -1,4 +1,4 @@
-"""Metrics of a study that runs."""
+"""Metrics of a running study, over HTTP or in a file."""
 
 from __future__ import annotations
 

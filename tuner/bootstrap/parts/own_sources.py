@@ -1,4 +1,4 @@
-"""The queue of a further launch on this host: a queue worker that stays started has a separate one."""
+"""The port or queue of each layout that stays started together with others on this host."""
 
 from __future__ import annotations
 

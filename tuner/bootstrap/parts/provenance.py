@@ -1,4 +1,4 @@
-"""The facts that a study records of this host and its interpreters, and the interpreters that are typed."""
+"""Facts about this host and its interpreters for the study file, and the interpreters of `--python`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sample of the messages that wait in a real queue."""
+"""Recording a sample of the messages that wait in a real queue."""
 
 from __future__ import annotations
 

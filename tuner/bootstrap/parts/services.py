@@ -1,4 +1,4 @@
-"""The service of a config: how it is started, what feeds it, what counts its items, and its safety limits."""
+"""The wiring of a service: its command, feeder, probe and safety limits."""
 
 from __future__ import annotations
 

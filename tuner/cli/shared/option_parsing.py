@@ -1,4 +1,4 @@
-"""What was typed, for the commands that measure: options as settings, and what does not go together."""
+"""Command-line options of measuring commands as settings, and combinations that are invalid."""
 
 from __future__ import annotations
 

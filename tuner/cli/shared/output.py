@@ -1,4 +1,4 @@
-"""Where commands say what: results on stdout, the rest to the person at the terminal."""
+"""Printing: results to stdout, all other lines to stderr; exit codes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What other programs start a service by: Procfile, compose file, unit, config of supervisord, Dockerfile."""
+"""Files with which other programs start a service: Procfile, Compose, systemd, supervisord, Dockerfile."""

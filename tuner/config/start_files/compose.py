@@ -1,4 +1,4 @@
-"""Compose files: what each service starts (compose-spec, 05-services.md and 12-interpolation.md)."""
+"""Compose files: the command of each service (compose-spec, 05-services.md, 12-interpolation.md)."""
 
 from __future__ import annotations
 

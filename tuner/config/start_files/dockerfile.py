@@ -1,4 +1,4 @@
-"""Dockerfiles: what an image starts by CMD and ENTRYPOINT, its ENV and WORKDIR (Dockerfile reference)."""
+"""Dockerfiles: the command of an image (CMD, ENTRYPOINT, ENV, WORKDIR; Dockerfile reference)."""
 
 from __future__ import annotations
 

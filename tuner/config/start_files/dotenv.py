@@ -1,4 +1,4 @@
-"""Files of variables, as compose's ``env_file`` and ``.env``, and as systemd's ``EnvironmentFile=``."""
+"""Files of variables: Compose's ``env_file`` and ``.env``, and systemd's ``EnvironmentFile=``."""
 
 from __future__ import annotations
 

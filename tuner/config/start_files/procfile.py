@@ -1,4 +1,4 @@
-"""Procfiles, as Heroku, foreman and honcho read them: ``NAME: COMMAND`` lines, each run by a shell."""
+"""Procfiles (Heroku, foreman, honcho): ``NAME: COMMAND`` lines, each run by a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A line that a shell runs (POSIX 2), as the one program that it ends in, with its variables and folder.
+"""A shell line (POSIX 2) as the one program that it ends in, with its variables and folder.
 
 Nothing is run: what only a shell can do is refused, or kept as `COMPUTED` where it may not matter.
 """

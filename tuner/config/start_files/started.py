@@ -1,4 +1,4 @@
-"""What a file starts, and where in the file something stands."""
+"""The commands that a start file contains, and their places in the file."""
 
 from __future__ import annotations
 

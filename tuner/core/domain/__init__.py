@@ -1,1 +1,1 @@
-"""Layouts, services, launches, windows, studies: the values that everything else speaks of."""
+"""Layouts, services, launches, windows and studies: the values that all other rooms use."""

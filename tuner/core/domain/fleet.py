@@ -1,4 +1,4 @@
-"""A fleet: several identical boxes on which one study is measured, and what it and they tell each other.
+"""A fleet: several identical hosts that measure one study, and the messages between them.
 
 A coordinator decides and writes the study's file; a box makes one launch at a time, as it was ordered, and
 tells what comes of it. Times in news are the box's own; `BoxFacts.ahead_s` says how far its clock is ahead.

@@ -1,4 +1,4 @@
-"""Layouts, and the grids of layouts that a number of cores gives."""
+"""Layouts, the grids of layouts for a number of cores, run order, and small subsets of a grid."""
 
 from __future__ import annotations
 

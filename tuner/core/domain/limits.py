@@ -1,4 +1,4 @@
-"""What may win: limits of load, memory and latency, and whether a layout is shown to keep them.
+"""Limits of load, memory and latency for the answer, and whether a layout keeps them.
 
 What is claimed, and on what grounds: `docs/method/limits.md`.
 

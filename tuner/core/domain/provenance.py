@@ -1,4 +1,4 @@
-"""The facts that a study file records of the host, the software and the beginning of a study."""
+"""Facts that a study file records about the host, the software and the start of a study."""
 
 from __future__ import annotations
 

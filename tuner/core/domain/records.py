@@ -1,4 +1,4 @@
-"""What a study keeps: of itself, of each launch, of each window."""
+"""The records of a study, of each launch and of each window."""
 
 from __future__ import annotations
 

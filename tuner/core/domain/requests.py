@@ -1,4 +1,4 @@
-"""What became of the requests that a feeder sent, and how long they took."""
+"""The results of requests that a feeder sent, and their latencies."""
 
 from __future__ import annotations
 

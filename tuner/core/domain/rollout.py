@@ -1,4 +1,4 @@
-"""A layout as it is put into production: what to start, how often, with which environment."""
+"""A layout in production: the commands to start, their number and environment."""
 
 from __future__ import annotations
 

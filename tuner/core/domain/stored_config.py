@@ -1,4 +1,4 @@
-"""The settings of a study, as its file keeps them: JSON text that is parsed here and nowhere else."""
+"""The settings of a study as JSON text in its file, which only this module parses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a strategy sees, what it asks for and what it may claim.
+"""The interface of strategies: observations, proposals and answers.
 
 A strategy decides block by block: it proposes launches, learns what their windows gave, and answers at any
 time. The same seed and the same windows give the same proposals and the same answer, so a study that was cut

@@ -1,4 +1,4 @@
-"""What is seen of a running layout, and the window that is made of it.
+"""Samples of a running layout, the windows made from them, and load averages.
 
 Times named ``at_s`` are monotonic seconds; totals only grow; rates, resets and gaps are worked out here.
 """

@@ -1,4 +1,4 @@
-"""The entries of the catalogue: each slug with its sentence, what happened, and what to do about it.
+"""The catalogue of messages: each slug with its sentence, its cause and its solution.
 
 The function below an entry words its sentence from typed values. Callers pass these values and no prose:
 ``warn(*left_out(layout))``. A slug that has no entry cannot be raised: a test looks for slugs elsewhere.

@@ -1,4 +1,4 @@
-"""Warnings of heats: layouts that are resident on one host at once, and take turns."""
+"""Warnings of heats: layouts that stay started on one host and take turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings of the host: what it runs, what tuner cannot read there, and files that cannot be written."""
+"""Warnings about the host: other programs, unreadable facts, unwritable files."""
 
 from __future__ import annotations
 

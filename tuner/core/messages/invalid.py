@@ -1,4 +1,4 @@
-"""Why a window is invalid: one entry for each reason."""
+"""Reasons for invalid windows."""
 
 from __future__ import annotations
 

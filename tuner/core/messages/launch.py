@@ -1,4 +1,4 @@
-"""Warnings of a single launch: what its workers, its items and its warm-up show."""
+"""Warnings about a launch: its workers, items and warm-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings of a service and its command, before anything is measured."""
+"""Warnings about a service and its command, before any measurement."""
 
 from __future__ import annotations
 

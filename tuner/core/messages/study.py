@@ -1,4 +1,4 @@
-"""Warnings of a study as a whole: its blocks, its budget, and what ends it early."""
+"""Warnings about a whole study: blocks, budget, early end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one item asks of the box, and what changes that as processes and threads are added.
+"""The demands of one item on the host, and how they change with processes and threads.
 
 An item's path: Python with the GIL, a wait asleep, Python that starts a child, the child's start (the parent
 waits uninterruptibly, without the GIL), the child itself, Python with the GIL, an uninterruptible wait.

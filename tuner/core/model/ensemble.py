@@ -1,4 +1,4 @@
-"""Surfaces that the network could give over a set of layouts, whatever the service asks for.
+"""Possible throughputs of a set of layouts by the network, for many demands.
 
 A *set* of parameters is five numbers, each the logarithm of something (the last one its logit); throughput is
 known up to a factor, so CPU without the GIL counts as 1:

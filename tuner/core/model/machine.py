@@ -1,4 +1,4 @@
-"""What the box offers to a worker service."""
+"""The machine of a service: its cores, hyperthreads and interpreter, and the CPU that others use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The analytic network: what every layout of a grid gives, in milliseconds.
+"""The analytic network: the throughput of every layout of a grid, in milliseconds.
 
 Aggregation in two levels (Norton's theorem for queueing networks). For every number k of items that are
 with a child or in Python without the GIL (beyond a dozen: for some k, the others lie between), the rest is

@@ -1,4 +1,4 @@
-"""Where the network solves its processes: what a list of layouts says by itself, whatever items ask for.
+"""Parts of the network that depend on layouts only, not on demands.
 
 A node is a layout with so many items, k, that are with a child or in Python without the GIL; the others are
 spread over the processes, each thread as likely. All nodes of all layouts stand in one row, those whose

@@ -1,4 +1,4 @@
-"""Pools: a batch of tasks that do nothing but wait, and a batch of jobs that compute and sleep.
+"""Pools: batches of waiting tasks and of computing jobs, and the fit of their costs.
 
 A batch has an end, so what is asked for is its total time, not a throughput. Two kinds are here because both
 are published with figures (`docs/method/published.md`): thread pools of an interpreter with a GIL whose tasks

@@ -1,4 +1,4 @@
-"""A service as the model knows it: what it asks for, on which box, and how its windows scatter."""
+"""A service for the model: its demands, its host, and the noise of its windows."""
 
 from __future__ import annotations
 

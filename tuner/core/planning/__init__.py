@@ -1,1 +1,1 @@
-"""How long a study takes, and whether an answer still holds."""
+"""The duration of a study, and whether an answer still holds."""

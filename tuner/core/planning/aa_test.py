@@ -1,4 +1,4 @@
-"""A layout against itself: how often tuner's own rules find a difference that cannot be there.
+"""The comparison of a layout with itself: how often tuner's rules find a false difference.
 
 Launches come in pairs. Which one of a pair is called A was a toss, so the share of all ways to label them in
 which a rule calls A and B different *is* the rule's false-alarm rate for these launches: no assumption about

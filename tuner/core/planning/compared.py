@@ -1,4 +1,4 @@
-"""Two studies side by side: what differs in how they were made, and what changed from one to the other."""
+"""Comparison of two studies: differences in how they were made, and changes of the results."""
 
 from __future__ import annotations
 

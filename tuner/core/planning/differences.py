@@ -1,4 +1,4 @@
-"""What differs in how two studies were made, and may explain what changed from one to the other."""
+"""Differences in how two studies were made that may explain changed results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a study will take: the real race on surfaces that the service may have, with the noise it has.
+"""The estimated duration of a study: the real race, simulated with plausible throughputs and noise.
 
 And what limits it: the same races on the same surfaces and luck, with one cause halved. What then takes less
 time is what limits the study; no rule of thumb comes into it.

@@ -1,5 +1,4 @@
-"""What changed of a figure whose noise is each layout's own, as the load: one process with many threads may
-be ten times as noisy as many with one each.
+"""The change of a figure whose noise differs from layout to layout, such as the load average.
 
 A layout has a few launches only, which tell its noise badly; how noisy the others are tells a bit more. So
 their variances are taken for draws from one distribution (scaled inverse chi-square, as in Smyth 2004), whose

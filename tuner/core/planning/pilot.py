@@ -1,4 +1,4 @@
-"""What a few launches say of a service on a box: levels, noise by its source, what a launch costs."""
+"""Results of a pilot: throughputs, noise by source, and the time that a launch takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A strategy on surfaces whose truth is known: how often it is right, and what that costs."""
+"""A strategy on services with known throughput: how often it is right, and its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A longer launch of a race's answer that loses throughput or grows in memory, and one of its hardest rival.
+"""Launches that lose throughput or grow in memory, and the longer launches that check a race's answer.
 
 Windows of minutes at the start of a launch do not show how a service does after an hour. If the launches of
 the answer lose more than the margin per hour, or its memory would grow beyond the limit (without a limit:

@@ -1,4 +1,4 @@
-"""What launches say of the layouts: their values, who is better than whom, and how noisy it was."""
+"""Analysis of variance of launches: throughput of each layout, differences, and noise."""
 
 from __future__ import annotations
 

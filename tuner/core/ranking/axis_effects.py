@@ -1,4 +1,4 @@
-"""What an axis alone changes: each of its values beside the first measured, over the layouts that have both.
+"""The effect of an axis: each value compared with the first, over the layouts that have both.
 
 Two layouts are a pair where they differ in one value of that axis and in nothing else; 8x- has one thread in
 each process, as 8x1 has. On the logarithmic scale, what a value changes is the mean of its pairs'

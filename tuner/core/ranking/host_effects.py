@@ -1,4 +1,4 @@
-"""What the boxes of a fleet do: which is slower, and whether layouts do on one what they do on another.
+"""Differences between the hosts of a fleet: slower hosts, and layouts that differ from host to host.
 
 - A box's *level* is what all layouts together give there, as a ratio of the mean of the boxes. It is known as
   far as the box stays what it is from block to block: its drift is the noise that a level is held against.

@@ -1,4 +1,4 @@
-"""Where each layout of a study stands: what a live view shows, from a study file or from what measures."""
+"""The state of each layout of a running study, for the live view."""
 
 from __future__ import annotations
 

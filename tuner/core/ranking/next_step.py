@@ -1,4 +1,4 @@
-"""The one next step that helps most after a study's answer, with the command to type: every rule is here.
+"""The next step after a study's answer, with its command: all rules.
 
 The rules are tried in the order of `RULES`, and the first that applies is the step:
 

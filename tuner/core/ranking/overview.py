@@ -1,4 +1,4 @@
-"""A study as it stands: all that a report, a page or a live view is made of."""
+"""The state of a study for reports, pages and live views, and its leader in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What more load, memory or CPU buys: the Pareto front of throughput against one cost, and what it tells.
+"""The Pareto front of throughput against load, memory or CPU.
 
 Throughput and cost are each compared as the ranking compares throughput (`stats.comparison`): paired by
 block, all pairs at once. Each of the two may spend half of the doubt, so that everything said of one front

@@ -1,4 +1,4 @@
-"""What an adaptive study claims of its layouts, and the ranking that follows from that.
+"""The claims of an adaptive study about its layouts, and the ranking that follows.
 
 Its ranks are not those of `ranking.ranking`: those compare launches of the same block, and a race seldom
 makes two. Who shares the first rank is the strategy's claim; its intervals tell the others apart.

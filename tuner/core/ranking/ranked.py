@@ -1,4 +1,4 @@
-"""A ranking: its rows, what each layout gave, and the value that it is by."""
+"""The ranking: its rows, values and options (objective, limits, costs)."""
 
 from __future__ import annotations
 

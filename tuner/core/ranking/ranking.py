@@ -1,4 +1,4 @@
-"""From windows to the ranking: who is better than whom, and what cannot be told apart.
+"""From windows to a ranking: which layouts are better, and which cannot be distinguished.
 
 What is claimed, and on what grounds: `docs/method/ranking.md` has the reasons and the simulations.
 

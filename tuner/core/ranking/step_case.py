@@ -1,4 +1,4 @@
-"""What the rules of the next step look at: a study, its ranking, and facts beside these."""
+"""The facts that the rules of the next step use: the study, its ranking, the edge of its grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed from one study to another: of all layouts together, and of each beside the others.
+"""Changes of throughput between two studies: of all layouts together, and of each layout.
 
 Launches of two studies are not paired, so each study brings all of its own noise. On the logarithmic scale a
 layout's change is one part that all layouts share (the release as a whole, the box, the day) and one of its

@@ -1,4 +1,4 @@
-"""Whether two layouts differ alone as they do in slices: the check that started layouts do not interfere.
+"""The check that started layouts do not disturb each other: ratios in slices against ratios alone.
 
 Slices give the ratio of two layouts, and the size of three noises: of slices, of launches, and of the host
 from one heat to the next, minutes later. Windows alone have all of them; noise of the host cancels in

@@ -1,4 +1,4 @@
-"""Whether the ratio of two layouts changed during a race, because they react differently to the host.
+"""The test whether the ratio of two layouts changed during a race.
 
 A race models one drift of the host for all layouts. If layouts react differently, the answer of a race holds
 for the hours that were measured, and may be another at other hours. The test splits the launches of a race at

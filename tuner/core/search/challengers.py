@@ -1,4 +1,4 @@
-"""Who leads a race, who may still be better, and whose window would tell most."""
+"""The leader of a race, its challengers, and the window that decides most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What windows of several boxes say about layouts: the bank of `search.posterior`, extended by boxes.
+"""The posterior of layouts measured on several hosts: `search.posterior`, extended by hosts.
 
 The logarithm of what a launch's window gave is
 

@@ -1,4 +1,4 @@
-"""What a strategy is asked for where several boxes measure at once."""
+"""The interface of strategies for several hosts that measure at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a grid grows: a walk from its largest layout to where twice as many give no more.
+"""The growth of a grid: from its largest layout until twice as many give no more.
 
 A grid is laid for the cores. A service that waits can use many more threads than that, so scouts look at the
 edge before the first block: one short window of the layout with the most threads in all, then of twice the

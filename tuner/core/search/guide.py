@@ -1,4 +1,4 @@
-"""The network as the guide of a race: which surfaces it could give, weighed by the windows seen.
+"""The network as the guide of a race: possible throughputs, weighted by measured windows.
 
 An *ensemble* of parameter sets of the network stands for all that a service may be like; each set has its
 surface over the race's layouts. Surface and windows differ by a smooth misfit, by a deviation of each layout

@@ -1,4 +1,4 @@
-"""Search suites that need no file: small, each asking one question, generated from a fixed seed."""
+"""Built-in search suites, generated from a fixed seed: each is small and tests one question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What windows say about layouts, with every noise unknown: a bank of Kalman filters.
+"""The posterior of layouts, with unknown noise: a bank of Kalman filters.
 
 The logarithm of what a launch's window gave is ``y = mu[layout] + drift(t) + e``. ``e`` has the variance
 ``sigma2 * (1 - share + share * 600 / length_s)``: what one launch differs from the next by, and what averages

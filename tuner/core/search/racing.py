@@ -1,4 +1,4 @@
-"""What races have in common, be it on one box or on several: see `tuner.core.search.strategies.of_study`.
+"""Common parts of races on one host and on several hosts.
 
 What is known (a posterior), who leads and how doubtful that is, and when the answer is good enough.
 """

@@ -1,4 +1,4 @@
-"""Whether an answer still holds: blocks measured now, and what a study knew of the differences.
+"""The decision of a check: new blocks, combined with what the study measured before.
 
 The box may have moved as a whole since the study, so levels are never compared, only differences between
 layouts of the same block. A difference may have moved too, and nobody knows by how much: `calibrated` takes

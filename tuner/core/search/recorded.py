@@ -1,4 +1,4 @@
-"""A study that was measured, as something to replay strategies on: its own estimates, its own noise."""
+"""A measured study on which strategies are replayed, with its own estimates and noise."""
 
 from __future__ import annotations
 

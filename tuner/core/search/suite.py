@@ -1,4 +1,4 @@
-"""Search suites: true throughputs, and a simulated box that draws windows around them."""
+"""Search suites: true throughputs, and a simulated host that draws windows around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a challenger is worse even if its noise, or the leader's, is larger than that of most layouts.
+"""Whether a challenger is worse, even if its noise or the leader's is larger than that of most layouts.
 
 A race pools the noise of all layouts. By the pooled noise alone, two unlucky launches would rule out a layout
 that has five times the noise of the others. So before a strict race ends, each challenger is compared with

@@ -1,1 +1,1 @@
-"""Settings of a study as people write them: limits, rates, clients, backlogs."""
+"""Settings of a study in the form that people type: limits, rates, clients, backlogs."""

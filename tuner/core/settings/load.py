@@ -1,4 +1,4 @@
-"""The load on layouts: the clients of a closed loop, the rate of an open loop, and messages that wait.
+"""The load on layouts: clients of a closed loop, the rate of an open loop, waiting messages.
 
 The number of clients is the same for all layouts asked for, enough to load each. A layout by which a grid
 grows has as many more clients as it has more threads.

@@ -1,4 +1,4 @@
-"""The user's brake: at which state of the box, of the items or of a command a launch is stopped.
+"""Safety limits: the state of the host, the items or a command that stops a launch; parsing of limits.
 
 What is over a limit has to stay so for `BrakeLimits.holds_s`, so that a blip does not end a night; memory
 alone counts at once. The load average is a minute's memory: it is over its limit only if what it remembers of

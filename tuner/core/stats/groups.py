@@ -1,4 +1,4 @@
-"""In which of three groups a layout stands beside the best one: the one rule, for every kind of ranking.
+"""The group of a layout compared with the best one: one rule for every kind of ranking.
 
 - ``best-or-tied``: the layout that is named, and each layout that measured within the margin of it and whose
   own interval excludes that it is behind by more than twice the margin.

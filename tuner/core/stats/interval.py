@@ -1,4 +1,4 @@
-"""Estimates from launches: a layout's throughput, with its interval.
+"""Estimates and intervals from launches; exact intervals of proportions.
 
 The launch is what is repeated. Windows of one launch share its memory layout, its caches and its luck, so
 however many there are, they make one value; treating them as independent finds differences between

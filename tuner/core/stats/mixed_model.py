@@ -1,4 +1,4 @@
-"""Layouts compared over several boxes: what a layout gives on a box is one value, of however many launches.
+"""Layouts compared over several hosts: each layout has one value per host.
 
 A launch is its layout + the block of its box + what the layout has more on this box than on others + noise.
 Nothing is known of the third part but that it is another on each box. So a difference between layouts, of

@@ -1,4 +1,4 @@
-"""The noise of each layout where launches are few: variances per layout, shrunk to a common one.
+"""The noise of each layout from few launches: variances shrunk to a common one.
 
 A pooled variance makes a noisy layout look quiet, and then a chance difference is called a real one. Three
 launches estimate the variance of their layout badly. So the variances are treated as draws from one scaled

@@ -1,4 +1,4 @@
-"""Student's t and the studentized range, without scipy: ranking must start in milliseconds.
+"""Student's t and the studentized range without scipy, because ranking must start in milliseconds.
 
 Degrees of freedom need not be whole (Satterthwaite gives fractions) and may be ``math.inf``. Checked against
 scipy.stats in the tests: probabilities agree to 1e-9 (beyond a million degrees of freedom to 1e-6), quantiles

@@ -1,4 +1,4 @@
-"""The two-way additive model: what a launch gave = its layout + its block + noise, by least squares.
+"""The two-way additive model: value of a launch = layout + block + noise, by least squares.
 
 Blocks may be incomplete and hold a layout more than once. Values are logarithms of throughput, so that
 effects are ratios: a neighbour takes a share of every layout's throughput, not so many items.

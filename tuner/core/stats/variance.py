@@ -1,4 +1,4 @@
-"""Standard deviations and their intervals: of one mean square, and of what one has beyond another.
+"""Standard deviations and their intervals, and slopes that launches of a layout share.
 
 A mean square of *df* degrees of freedom is its expectation times chi-square / df. For a difference of two,
 as every variance component is, the modified large-sample limits of Ting, Burdick, Graybill, Jeyaratnam & Lu

@@ -1,4 +1,4 @@
-"""Addresses and ports: read from text, and from the options of a service's command."""
+"""Addresses and ports, parsed from text and from the options of a service's command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command line taken apart: what stands before the program, which interpreter runs it, and the program."""
+"""Parts of a command line: wrappers, interpreter, and program."""
 
 from __future__ import annotations
 

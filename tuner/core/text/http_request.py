@@ -1,4 +1,4 @@
-"""HTTP requests as bytes, and what may be said wrong of their parts."""
+"""HTTP requests as bytes, and errors in their parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings and texts without their secrets: names are kept, values are not."""
+"""Text made safe to print and store: no secrets, no control characters, no terminal escapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of statsd, of all its dialects, and what they count.
+"""Lines of statsd in all its dialects, and their counts.
 
 The grammar is what the servers take: Etsy's (docs/metric_types.md, stats.js), DogStatsD 1.0 to 1.3, and the
 tags of InfluxDB (Telegraf), Librato, SignalFx and Graphite::

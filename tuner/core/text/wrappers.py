@@ -1,4 +1,4 @@
-"""Programs that start another one, and which of their words stand before it: ``timeout -k 5 30 gunicorn``."""
+"""Programs that start another program (``timeout -k 5 30 gunicorn``), and the words that belong to them."""
 
 from __future__ import annotations
 

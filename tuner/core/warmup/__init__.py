@@ -1,4 +1,4 @@
-"""Warm-up and steady state of one launch: when a window may begin, where steady state did, or why never.
+"""Warm-up and steady state of a launch: when windows may begin, or why steady state was not reached.
 
 transient.py finds where it ends, and verdict.py judges it once a window or the launch is
 over. This file decides while a launch runs. What is claimed: docs/method/warmup.md.

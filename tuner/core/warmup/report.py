@@ -1,4 +1,4 @@
-"""What a study's launches say together of steady state, in sentences."""
+"""Sentences about the steady state of all launches of a study."""
 
 from __future__ import annotations
 

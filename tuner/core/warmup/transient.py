@@ -1,4 +1,4 @@
-"""What a start-up transient still leaves: an exponential fitted to what was seen, and followed further.
+"""The rest of a start-up transient: an exponential fitted to the samples and extrapolated.
 
 MSER-5 stops cutting once what remains hides in the noise of a batch, a sixth of the level where seconds
 scatter by a quarter; ten minutes of averaging see far less than that. The early seconds show the transient

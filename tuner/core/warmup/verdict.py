@@ -1,4 +1,4 @@
-"""The verdict over a whole launch: where its steady state begins, or why it never had one."""
+"""The verdict on a whole launch: where its steady state begins, or why there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From windows to launches: what the windows of each launch add up to."""
+"""From windows to launches: sums over the windows of each launch."""
 
 from __future__ import annotations
 

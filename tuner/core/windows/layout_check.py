@@ -1,4 +1,4 @@
-"""Whether layouts ran as different as they were asked for, by the processes and threads that were there.
+"""Whether the numbers of running processes and threads were those of each layout.
 
 A parser that tuner knows wrongly, a configuration file or the application itself may fix a number that the
 layout was to choose. It shows, whatever the way it came, when two layouts that ask for different numbers ran

@@ -1,4 +1,4 @@
-"""How a study loads its service, and whether that was enough: by its settings and by a search before."""
+"""The load on a service in a study, and whether it was enough."""
 
 from __future__ import annotations
 

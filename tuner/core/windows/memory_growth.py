@@ -1,4 +1,4 @@
-"""How fast the memory of a layout grows, with the growth after each start left out.
+"""The growth of a layout's memory, without the growth after each start.
 
 A worker fills its caches and heaps after its start, the faster the earlier: its memory bends. The first part
 of each launch is left out, and where the rest still bends, an exponential is fitted together with the line.

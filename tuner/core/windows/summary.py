@@ -1,4 +1,4 @@
-"""From what was seen to a window, and from a window to the few numbers that ranking needs."""
+"""From samples to a window, and from a window to the few numbers that a ranking needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a window counts, and if not, why.
+"""Whether a window is valid and the reasons if not; CPU of other processes; windows with few items.
 
 `tuner.core.messages.invalid` words the reasons. Those of the launch (``worker-died`` and others) are passed
 through.

@@ -1,4 +1,4 @@
-"""The places of a study that boxes are given: what the strategy asks for, what was tried, what it is told."""
+"""The next launches for the hosts of a fleet: requests of the strategy, earlier attempts, orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One launch as a coordinator ordered it, made on a box as a study on that box would make it."""
+"""One launch that a coordinator ordered, made on a host of a fleet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The boxes of a study: who is there, who came, went or was left out, and whether anybody is waited for."""
+"""The hosts of a study: which are present, which joined, left or were excluded."""
 
 from __future__ import annotations
 

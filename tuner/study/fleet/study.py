@@ -1,4 +1,4 @@
-"""The use case: one study on several boxes. Each box is given its next launch as soon as it is free."""
+"""The use case of a study on several hosts: each host gets its next launch as soon as it is free."""
 
 from __future__ import annotations
 

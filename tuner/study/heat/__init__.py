@@ -1,1 +1,1 @@
-"""Heats: several layouts resident on one host, of which one works at a time."""
+"""Heats: several layouts stay started on one host, and one of them works at a time."""

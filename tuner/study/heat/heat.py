@@ -1,4 +1,4 @@
-"""A heat: launches that are resident on one host at once, and take turns in slices of seconds."""
+"""A heat: launches that stay started on one host and take turns in slices of seconds."""
 
 from __future__ import annotations
 

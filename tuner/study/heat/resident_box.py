@@ -1,4 +1,4 @@
-"""The host for a resident launch: a clock of the launch's time, and totals of counted parts only."""
+"""The host for a launch in a heat: its clock and totals include only its counted slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many clients it takes to load a service fully: doubled until throughput stops rising."""
+"""The number of clients that loads a service fully: doubled until throughput stops rising."""
 
 from __future__ import annotations
 

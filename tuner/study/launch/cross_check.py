@@ -1,4 +1,4 @@
-"""The second probe of a launch: read beside the first one, and held against it window by window."""
+"""The second probe of a launch, compared with the first in every window."""
 
 from __future__ import annotations
 

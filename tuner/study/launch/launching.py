@@ -1,4 +1,4 @@
-"""One launch of one cell: started, warmed up, its windows taken and kept, stopped."""
+"""One launch: start, warm-up, windows, stop."""
 
 from __future__ import annotations
 

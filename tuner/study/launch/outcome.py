@@ -1,4 +1,4 @@
-"""How a study ended, and what may end it: hooks that fail, a source that stays away."""
+"""The end of a study: exit codes, failed hooks, and a source of items that stays away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At which rate a launch is to be sent requests, where that follows from what it can do."""
+"""The rate of requests of a launch, if it depends on the throughput of the layout."""
 
 from __future__ import annotations
 

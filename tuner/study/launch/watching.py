@@ -1,4 +1,4 @@
-"""Looking at a running layout, second by second: its warm-up, and its windows."""
+"""Sampling of a running layout every second: its warm-up and its windows."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From the clocks of windows to what an item asks for, and how sure that is."""
+"""Estimation of an item's demands from windows, with their uncertainty."""

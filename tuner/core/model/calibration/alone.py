@@ -1,4 +1,4 @@
-"""Demands from windows of 1x1 alone, where nobody is in an item's way: clocks per item, and how sure.
+"""Demands from windows of 1x1, in which items do not wait for each other.
 
 One thread works on one item after the other, so the residence time of an item is 1 / throughput. Own CPU,
 children's CPU and time in state D are read off the clocks; what remains when waiting for a core is taken off

@@ -1,4 +1,4 @@
-"""From windows to a calibrated model: demands with their uncertainty, and how far the model is off.
+"""From windows to a calibrated model: demands, their uncertainty, and the error of the model.
 
 `calibrate_alone` takes windows of 1x1, `calibrate_jointly` those of any layouts. `predict_held_out` says how
 well a

@@ -1,4 +1,4 @@
-"""A service as it was calibrated, with what was measured and how well the model does on that."""
+"""A calibrated service, with its measurements and the error of the model on them."""
 
 from __future__ import annotations
 

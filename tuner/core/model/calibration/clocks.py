@@ -1,4 +1,4 @@
-"""What windows say of their items in clocks: CPU of all who work on them, waits, strangers.
+"""Clocks of the items in windows: CPU of all workers, waits, other processes.
 
 Where each figure comes from is said: the kernel's clocks (study files since version 3), what the items told
 the probe, or, as a last resort, the CPU of the service as a whole.

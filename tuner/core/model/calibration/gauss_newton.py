@@ -1,4 +1,4 @@
-"""Least squares between bounds by steps of Gauss and Newton: few of them, where one begins near the best."""
+"""Bounded least squares by Gauss-Newton steps, few if the start is near the solution."""
 
 from __future__ import annotations
 

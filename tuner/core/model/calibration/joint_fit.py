@@ -1,4 +1,4 @@
-"""The demands that make the network agree with every window of a study, by least squares.
+"""The demands that fit the network to every window of a study, by least squares.
 
 What is compared, layout by layout, each with a weight: the logarithm of throughput; CPU per item of workers
 and of children; uninterruptible waiting per item, of which a known part (`looks`) is the start of children;

@@ -1,4 +1,4 @@
-"""How well the model does on layouts that it did not see, and which terms make it do better there."""
+"""The error of the model on layouts that were left out of the fit, and the terms that reduce it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clocks per item: what windows of one layout (or of one launch of it) add up to."""
+"""Clocks per item of a layout or a launch, and figures from samples of tasks."""
 
 from __future__ import annotations
 

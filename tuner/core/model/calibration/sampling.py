@@ -1,4 +1,4 @@
-"""How sure demands are: draws of all of them together, and intervals of each by itself."""
+"""The uncertainty of demands: joint draws, and an interval of each."""
 
 from __future__ import annotations
 

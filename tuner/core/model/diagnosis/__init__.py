@@ -1,1 +1,1 @@
-"""What binds a layout, from what was measured and what the network adds."""
+"""The bottleneck of a layout, from measurements and the network."""

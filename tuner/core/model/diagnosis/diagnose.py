@@ -1,4 +1,4 @@
-"""What binds a layout: the GIL, the cores, waiting, a backend, memory.
+"""The bottleneck of a layout: the GIL, the cores, waiting, a backend, memory.
 
 The station with the highest utilization bounds throughput: no more than 1 / utilization of what passes now
 can ever pass (utilization law). So, by the CPU clocks of a layout's windows:

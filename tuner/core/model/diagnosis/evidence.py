@@ -1,4 +1,4 @@
-"""What a study's windows show of each layout, added up: the measured half of a diagnosis."""
+"""Sums of the windows of each layout: the measured half of a diagnosis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the network has for layouts that were measured: threads in line and asleep, and what more would do."""
+"""Predictions of the network for measured layouts: queueing and sleeping threads, gain of more threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why each layout of a study does what it does, from what its windows show."""
+"""The explanation of a study: the bottleneck of each of its layouts."""
 
 from __future__ import annotations
 

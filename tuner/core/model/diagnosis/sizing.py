@@ -1,4 +1,4 @@
-"""Rules of thumb for sizing a service, worked out for its own demands.
+"""Rules of thumb for sizing a service, computed for its demands.
 
 A rule is a number and the reason for it; where it lies beyond what was measured it says so.
 """

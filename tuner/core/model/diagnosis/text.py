@@ -1,4 +1,4 @@
-"""What binds a layout, in words: one for a column, a sentence for people."""
+"""The bottleneck of a layout in words: one word for a column, one sentence for people."""
 
 from __future__ import annotations
 

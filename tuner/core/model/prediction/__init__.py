@@ -1,1 +1,1 @@
-"""From what an item asks for to layouts and boxes that were not measured, and how far to trust that."""
+"""Prediction of layouts and hosts that were not measured, with its uncertainty."""

@@ -1,4 +1,4 @@
-"""What of a prediction lies beyond what was measured, and how far."""
+"""The distance of a prediction from the measured layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of a layout, from what others were seen to use: per process, further thread, running child."""
+"""Memory of a layout from other layouts: per process, per further thread, per child."""
 
 from __future__ import annotations
 

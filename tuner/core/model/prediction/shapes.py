@@ -1,4 +1,4 @@
-"""Processes or threads? The best layout of each shape, of each variant of a service, side by side.
+"""Processes or threads? The best layout of each shape, of each variant of a service.
 
 A layout is of processes alone (8x1), of threads alone in one process (1x8), or of both (2x4). 1x1 is either.
 """

@@ -1,4 +1,4 @@
-"""How far a prediction can be trusted: intervals, what is best and what cannot be told from it.
+"""The uncertainty of a prediction: intervals, and which layout is best.
 
 An interval is for a window of a fresh launch of the layout. It holds what four things make of it together,
 in logarithms:

@@ -1,4 +1,4 @@
-"""What if an item asked for less, or more: changes of the demands, as people type them."""
+"""Changes of the demands of an item (`--what-if`), parsed from text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How time passes in the network: the event loop, in Python. ``simulate.c`` is the same loop for speed.
+"""The event loop of the simulated network, in Python. ``simulate.c`` is the same loop for speed.
 
 Cores are shared equally by all runnable tasks (processor sharing), so every task's remaining work shrinks at
 the same rate: *virtual time* is the work that each task got so far, and a task that needs *w* more ends at

@@ -1,4 +1,4 @@
-"""Layouts simulated event by event, told as the network tells them, with quantiles of residence time."""
+"""Layouts simulated event by event, with the results of the network and quantiles of residence time."""
 
 from __future__ import annotations
 

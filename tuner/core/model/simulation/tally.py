@@ -1,4 +1,4 @@
-"""What a simulation counts while time passes: tasks in every state, items done, a digest of all events."""
+"""Counts of a simulation: tasks in each state, finished items, a digest of all events."""
 
 from __future__ import annotations
 

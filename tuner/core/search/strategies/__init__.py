@@ -1,4 +1,4 @@
-"""Every strategy by its name: the race, and what it is compared with."""
+"""Every strategy by its name: the race, and the strategies it is compared with."""
 
 from __future__ import annotations
 

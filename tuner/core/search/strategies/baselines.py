@@ -1,4 +1,4 @@
-"""F-race: blocks of all survivors, and a test on ranks after each that drops the worst."""
+"""Strategies to compare races with: F-race, one layout after the other, successive halving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The full grid on several boxes: whole blocks, each on one box, several in hand."""
+"""The full grid on several hosts: each host measures whole blocks."""
 
 from __future__ import annotations
 

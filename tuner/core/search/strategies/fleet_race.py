@@ -1,4 +1,4 @@
-"""The race on several boxes: no box waits for another."""
+"""The race on several hosts: no host waits for another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The full grid: every layout once per block, whatever was seen before."""
+"""The full grid: every layout once per block."""
 
 from __future__ import annotations
 

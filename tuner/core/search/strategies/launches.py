@@ -1,4 +1,4 @@
-"""What launches gave: the one thing that every strategy keeps of its windows."""
+"""The results of launches, which every strategy derives from its windows."""
 
 from __future__ import annotations
 

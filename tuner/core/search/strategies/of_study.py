@@ -1,4 +1,4 @@
-"""Which strategy a study asked for, and what it is to find out."""
+"""The strategy of a study: the race on one host, and strategies with observers."""
 
 from __future__ import annotations
 

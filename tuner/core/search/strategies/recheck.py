@@ -1,4 +1,4 @@
-"""Blocks of a study's winner and a few others, until it is known whether it still is the one."""
+"""Blocks of the best layout and a few others for a check, and pairs of one layout for `tuner aa`."""
 
 from __future__ import annotations
 
