@@ -10,12 +10,12 @@ from typing import Protocol
 
 from tuner.core.domain.fleet import BoxFacts, News, Order
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import Pace
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.service import Gate
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
-from tuner.core.settings.load import Pace
 from tuner.core.windows.launch_sums import Sums
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text

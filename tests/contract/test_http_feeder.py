@@ -14,9 +14,9 @@ from tuner.adapters.load.order import read_order
 from tuner.adapters.load.totals import read_counts
 from tuner.adapters.load.traffic import Traffic
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import Share
 from tuner.core.domain.requests import Requests, bucket_limits_ns
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.settings.load import Share
 from tuner.core.text.http_request import parse_url
 
 from ..ports import free_port

@@ -21,9 +21,9 @@ from tuner.adapters.probes.queue import QueueProbe
 from tuner.adapters.queues.forms.redis_forms import FORMS
 from tuner.adapters.queues.queue import Claim
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import FEWEST_WAITING
 from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError, SourceAway
-from tuner.core.settings.load import FEWEST_WAITING
 from tuner.ports import Counting
 
 from ..processes import is_running

@@ -25,9 +25,9 @@ from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
 from tuner.bootstrap.parts import samples
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import FEWEST_WAITING
 from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, SourceAway
-from tuner.core.settings.load import FEWEST_WAITING
 from tuner.ports import Counting
 
 from ..processes import is_running

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.core.settings.load import parse_found
+from tuner.core.domain.load import parse_found
 
 from ..ports import free_port
 from ..wording import wording

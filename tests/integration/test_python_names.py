@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.worker_interpreter import missing_import
+from tuner.adapters.provenance import missing_import
 from tuner.bootstrap.parts.provenance import parse_pythons
 from tuner.core.errors import ConfigError
 

@@ -13,8 +13,8 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.processes.log_tail import KEPT_BYTES
 from tuner.adapters.processes.repeated_command import AskedCommand, RepeatedCommand
 from tuner.adapters.safety_limits import read_box
+from tuner.core.domain.safety_limits import CommandResult
 from tuner.core.errors import ConfigError
-from tuner.core.settings.safety_limits import CommandResult
 
 from ..holes import need_holes
 from ..processes import is_running

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.provenance import provenance, worker_facts
-from tuner.adapters.worker_interpreter import interpreter_facts
+from tuner.adapters.provenance import interpreter_facts, provenance, worker_facts
 
 pytestmark = [pytest.mark.pythons, pytest.mark.integration]
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.safety_limits import parse_limits
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.pareto import Cost
 from tuner.core.ranking.ranking import rank
-from tuner.core.settings.safety_limits import parse_limits
 
 BEGAN_S = 1_790_000_000.0
 #: layout -> items in 10 minutes, in blocks 0, 1, 2

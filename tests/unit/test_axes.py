@@ -12,8 +12,7 @@ from tuner.bootstrap.parts.services import StudyName, service_of
 from tuner.cli.shared.option_parsing import axis_options, service_options
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings
-from tuner.core.domain.axes import CommandChange, named, variants_of
-from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.layout import CommandChange, Layout, named, parse_layout, variants_of
 from tuner.core.domain.provenance import WorkerFacts
 from tuner.core.domain.service import ServiceSpec, Workers
 from tuner.core.errors import ConfigError

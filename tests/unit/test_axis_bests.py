@@ -14,6 +14,7 @@ import pytest
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.safety_limits import parse_limits
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer, Claim
 from tuner.core.ranking.axis_effects import AxisBest, axis_bests, axis_effects
@@ -22,7 +23,6 @@ from tuner.core.ranking.race_result import by_claim
 from tuner.core.ranking.ranking import rank
 from tuner.core.ranking.study_difference import PairGaps, Side
 from tuner.core.search.recheck import Launched
-from tuner.core.settings.safety_limits import parse_limits
 from tuner.core.stats.interval import Estimate
 from tuner.reports.documents import render_document
 from tuner.reports.page import render_page

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.settings.load import FEWEST_WAITING, MOST_WAITING_BYTES, BestRate, wanted_backlog
+from tuner.core.domain.load import FEWEST_WAITING, MOST_WAITING_BYTES, BestRate, wanted_backlog
 
 
 def test_twenty_seconds_of_the_best_rate_wait() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tuner.core.domain.safety_limits import BoxNow, BrakeLimits, Braking, CommandResult, parse_brake_error
 from tuner.core.domain.window import DECAY
-from tuner.core.settings.safety_limits import BoxNow, BrakeLimits, Braking, CommandResult, parse_brake_error
 
 from ..wording import start_of, wording
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuner.core.domain.layout import parse_layout
-from tuner.core.errors import ConfigError
-from tuner.core.settings.load import (
+from tuner.core.domain.load import (
     EVEN,
     FRESH,
     KEPT,
@@ -24,6 +23,7 @@ from tuner.core.settings.load import (
     render_found,
     requests_at_once,
 )
+from tuner.core.errors import ConfigError
 
 
 def test_the_search_begins_with_two_clients_a_thread_of_the_largest_layout() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from tuner.adapters.proc.computing_threads import ComputingThreads, ItemThreads, pools_of
 from tuner.adapters.proc.process_tree import ProcessStat
-from tuner.core.domain.axes import Computing, Pool
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Computing, Layout, Pool
 
 PID, STARTED = 50, 5
 MS = 1_000_000

@@ -7,9 +7,9 @@ import pytest
 from tuner.adapters.feeders.http import HttpFeederSettings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
+from tuner.core.domain.load import EVEN, Pace, Share, WithinP95, rate_kept
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
-from tuner.core.settings.load import EVEN, Pace, Share, WithinP95, rate_kept
 from tuner.core.text.safe_text import HIDDEN
 
 from ..raising import raises

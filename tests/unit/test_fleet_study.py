@@ -16,11 +16,11 @@ from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
+from tuner.core.domain.safety_limits import BoxNow, BrakeLimits
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import Sample, Window
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.search.strategies.of_study import spreading_strategy_of
-from tuner.core.settings.safety_limits import BoxNow, BrakeLimits
 from tuner.ports import Box
 from tuner.study.fleet.places import replay_fleet
 from tuner.study.fleet.remote_launch import make_order

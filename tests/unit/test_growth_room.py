@@ -13,7 +13,7 @@ from tuner.bootstrap.parts.services import StudyName, service_of
 from tuner.bootstrap.room import refusing
 from tuner.config.load import load_settings
 from tuner.core.domain.layout import Layout
-from tuner.core.settings.load import ClientSearchResult, TriedClients
+from tuner.core.domain.load import ClientSearchResult, TriedClients
 from tuner.doctor.room import LimitsSeen, TaskLimit, sum_needs, too_large
 
 from ..wording import wording

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tuner.adapters.virtual.memory import MemoryStore
-from tuner.core.domain.axes import Computing, LoadedPools, Pool
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Computing, Layout, LoadedPools, Pool
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.stored_config import StoredConfig

@@ -16,7 +16,8 @@ import pytest
 
 from tuner.adapters.processes.signals import FINISHING
 from tuner.adapters.terminal.live_view import LiveView
-from tuner.adapters.terminal.screen import Screen, is_screen
+from tuner.adapters.terminal.progress import is_screen
+from tuner.adapters.terminal.screen import Screen
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Observed
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window

@@ -9,6 +9,7 @@ import pytest
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.load import ClientSearchResult, TriedClients, render_found
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread
@@ -21,7 +22,6 @@ from tuner.core.model.diagnosis.text import sentence, short
 from tuner.core.model.machine import Machine
 from tuner.core.ranking.ranking import rank
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.core.settings.load import ClientSearchResult, TriedClients, render_found
 from tuner.core.windows.launch_sums import window_of_sums
 from tuner.core.windows.load_facts import load_facts
 from tuner.reports.ranking.ranking import render_ranking

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.errors import ConfigError
-from tuner.core.settings.load import (
+from tuner.core.domain.load import (
     N_TRIED,
     Pace,
     Share,
@@ -20,6 +18,8 @@ from tuner.core.settings.load import (
     rate_kept,
     render_rate,
 )
+from tuner.core.domain.stored_config import StoredConfig
+from tuner.core.errors import ConfigError
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -16,10 +16,10 @@ from tuner.app import model, rollouts
 from tuner.bootstrap.configs import configs
 from tuner.cli import run
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.safety_limits import OPTIONS, parse_limits
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Live, Overview
 from tuner.core.ranking.ranking import rank
-from tuner.core.settings.safety_limits import OPTIONS, parse_limits
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable

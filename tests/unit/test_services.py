@@ -18,9 +18,9 @@ from tuner.cli import run
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.load import Share
 from tuner.core.domain.stored_config import list_changed_settings
 from tuner.core.errors import ConfigError
-from tuner.core.settings.load import Share
 from tuner.services.catalogue import OWN, known_services, recognise
 from tuner.services.expansion import expand_service
 from tuner.services.record import Command, Service

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tuner.core.domain.limits import Limit, Quantity
 from tuner.core.domain.records import OBJECTIVES, parse_objective
+from tuner.core.domain.safety_limits import parse_limit, parse_limits, render_amount, render_limit
 from tuner.core.errors import ConfigError
-from tuner.core.settings.safety_limits import parse_limit, parse_limits, render_amount, render_limit
 from tuner.core.text.figures import parse_size, render_size
 
 from ..raising import raises

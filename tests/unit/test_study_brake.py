@@ -16,10 +16,10 @@ from tuner.adapters.virtual.launch import RunningLayout
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK
+from tuner.core.domain.safety_limits import BoxNow, BrakeLimits
 from tuner.core.errors import MeasurementError
 from tuner.core.ranking.ranking import rank
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.core.settings.safety_limits import BoxNow, BrakeLimits
 from tuner.ports import BrakeWatch
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.run import run_study

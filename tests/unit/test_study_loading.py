@@ -9,9 +9,9 @@ import pytest
 
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import TriedClients
 from tuner.core.domain.requests import Latencies, Requests
 from tuner.core.errors import MeasurementError
-from tuner.core.settings.load import TriedClients
 from tuner.study.launch.client_search import LONGEST_LOOK_S, describe_search, find_clients
 
 from ..wording import wording

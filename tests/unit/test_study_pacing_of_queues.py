@@ -13,9 +13,9 @@ import pytest
 
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import WithinP95
 from tuner.core.domain.requests import Latencies, Requests, bucket_of
 from tuner.core.errors import MeasurementError
-from tuner.core.settings.load import WithinP95
 from tuner.study.launch.rate_search import find_rate
 from tuner.study.launch.watching import RunningLayout
 

@@ -1,4 +1,4 @@
-"""Facts about the host and software of a study, as text, without environment variables or command lines."""
+"""Facts about a study's host, software and interpreters, without environment variables or command lines."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import getpass
 import json
 import os
 import platform
+import re
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
 from tuner import __version__
 from tuner.adapters.proc.cgroup import launch_cgroups
 from tuner.adapters.proc.cores import describe_host
-from tuner.adapters.worker_interpreter import interpreter_facts
+from tuner.core.text.command_words import is_python, parse_command
 
 _ASK_WAIT_S = 20.0
 
@@ -119,3 +123,259 @@ def _answer(command: Sequence[str], environment: Mapping[str, str] | None = None
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+# The Python that a worker's command line runs, and whether it has a GIL, by running it.
+
+
+_WAIT_S = 20.0
+_LONGEST_SHEBANG = 256  #: as the kernel has it
+_LONGEST_PATH = 5000
+#: pip's second line after #!/bin/sh, where the interpreter's path is too long for the kernel or has blanks
+#: env's option for several words in a first line, which the kernel hands over as one
+_SPLIT_STRING = re.compile(r"(?:-[iv0]*S|--split-string=?)(?P<first>.*)")
+_PIP_EXEC = re.compile(rb"""\'\'\'exec\' "?(?P<interpreter>[^"\n]+?)"? "\$0" "\$@"\n?""")
+# What the interpreter says of itself. One without _is_gil_enabled (before 3.13, and PyPy) has a GIL.
+_QUESTION = (
+    "import json, platform, sys;"
+    "print(json.dumps([platform.python_implementation(), platform.python_version(),"
+    " getattr(sys, '_is_gil_enabled', lambda: True)()]))"
+)
+# And what it is called by: 3.13, 3.13t.
+_NAME_QUESTION = (
+    "import json, platform, sys, sysconfig;"
+    "print(json.dumps([platform.python_implementation(), platform.python_version(),"
+    " bool(sysconfig.get_config_var('Py_GIL_DISABLED')), hasattr(sys, 'gettotalrefcount'),"
+    " getattr(sys, '_is_gil_enabled', lambda: True)()]))"
+)
+
+
+def interpreter_names(words: Sequence[str]) -> tuple[str, str] | None:
+    """What the interpreter *words* (a Python and its options) is called, by its own answer: short and whole.
+
+    ``3.13`` and ``3.13.5``; ``3.13t`` and ``3.13.5t`` where it is built for free threading, ``3.13t-gil``
+    where its GIL is switched on all the same; ``pypy3.10``. None: it is not here, or gives no answer.
+    """
+    try:
+        implementation, version, is_free_threaded, is_debug, has_gil = ask_interpreter(
+            _NAME_QUESTION, words, {}, None
+        )
+    except ValueError:
+        return None
+    kind = "" if implementation == "CPython" else str(implementation).lower()
+    build = "t" * is_free_threaded + "d" * is_debug + "-gil" * (is_free_threaded and has_gil)
+    short = ".".join(str(version).split(".")[:2])
+    return f"{kind}{short}{build}", f"{kind}{str(version).rstrip('+')}{build}"
+
+
+def interpreter_facts(
+    command: Sequence[str], environment: Mapping[str, str], directory: str | None = None
+) -> dict[str, str]:
+    """``worker_python`` (CPython 3.13.0) and ``worker_gil`` (on, off); nothing when they cannot be found out.
+
+    The interpreter is asked as the worker will start it: with its -X options, and *environment* beside
+    tuner's own. A module that does not know free threading may switch the GIL on later, when it is imported.
+
+    Args:
+        command: the worker's words: an interpreter, or a script whose first line names one; ``env`` may
+            stand before it, or what runs it in a project's environment (``uv run``): then that environment's
+            Python is asked. It is looked for in the PATH of *environment*, as the launch does.
+        environment: what the worker finds beside tuner's own environment.
+        directory: where it runs; None: tuner's current folder.
+    """
+    try:
+        implementation, version, has_gil = ask_interpreter(_QUESTION, command, environment, directory)
+    except ValueError:
+        return {}
+    return {"worker_python": f"{implementation} {version}", "worker_gil": "on" if has_gil else "off"}
+
+
+def ask_interpreter(
+    question: str, command: Sequence[str], environment: Mapping[str, str], directory: str | None
+) -> Sequence[Any]:
+    """What the interpreter of *command* prints as JSON; ValueError when it cannot be asked."""
+    everything = {**os.environ, **environment}
+    interpreter, assigned = interpreter_of(command, everything.get("PATH"), directory)
+    if not interpreter:
+        raise ValueError("no interpreter")
+    try:
+        done = subprocess.run(
+            [*interpreter, "-c", question],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=everything | assigned,
+            cwd=directory,
+            timeout=_WAIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ValueError("no answer") from error
+    reported: Sequence[Any] = json.loads(done.stdout)
+    return reported
+
+
+def interpreter_of(
+    command: Sequence[str], path: str | None = None, directory: str | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """The interpreter that *command* runs, with its -X options (and ``uv run`` or the like before it), and
+    what ``env`` before it puts into the environment; no words when it names no Python.
+
+    Args:
+        path: the PATH that the command is looked for in; None: tuner's own.
+        directory: as for ``interpreter_facts``.
+    """
+    taken = parse_command(command)
+    assigned = dict(taken.assigned)
+    path = assigned.get("PATH", path)
+    if not taken.is_run:
+        named = (*taken.interpreter, *taken.words)
+        return _interpreter(named, path, directory), assigned
+    runner = _find(taken.before[0], path, directory)
+    if runner is None:
+        return [], assigned
+    before = [str(runner), *taken.before[1:]]
+    if taken.is_module and not taken.interpreter:
+        del before[-1]  # uv run -m
+    return [*before, *(taken.interpreter[:1] or ["python"]), *_x_options(taken.interpreter[1:])], assigned
+
+
+def _interpreter(words: Sequence[str], path: str | None, directory: str | None) -> list[str]:
+    if not words:
+        return []
+    program = _find(words[0], path, directory)
+    if program is None:
+        return []
+    if is_python(program.name):
+        return [str(program), *_x_options(words[1:])]
+    return _shebang(program, path)
+
+
+def _find(word: str, path: str | None, directory: str | None) -> Path | None:
+    if "/" in word:
+        named = Path(directory or ".", word)
+        return named if named.is_file() else None
+    found = shutil.which(word, path=path)
+    return None if found is None else Path(found)
+
+
+def _x_options(words: Sequence[str]) -> list[str]:
+    """The -X options before the program that Python runs."""
+    found = []
+    rest = iter(words)
+    for word in rest:
+        if word == "-X":
+            found += [word, next(rest, "")]
+        elif word.startswith("-X"):
+            found.append(word)
+        elif word == "-W":
+            next(rest, "")
+        elif not word.startswith("-") or word in ("-", "-c", "-m"):
+            break
+    return found
+
+
+def _shebang(program: Path, path: str | None) -> list[str]:
+    try:
+        with program.open("rb") as file:
+            first, second = file.readline(_LONGEST_SHEBANG), file.readline(_LONGEST_PATH)
+    except OSError:
+        return []
+    if not first.startswith(b"#!"):
+        return []
+    if first == b"#!/bin/sh\n" and (by_pip := _PIP_EXEC.fullmatch(second)) is not None:
+        return _interpreter([os.fsdecode(by_pip["interpreter"])], path, None)
+    words = os.fsdecode(first[2:]).split()
+    if words and Path(words[0]).name == "env":
+        words = _of_env(words[1:])
+    return _interpreter(words, path, None) if words and is_python(Path(words[0]).name) else []
+
+
+def _of_env(words: Sequence[str]) -> list[str]:
+    """What ``env`` runs: without its options (``-S``, ``-Spython3``, ``-vS``, ``-i``) and variables."""
+    rest = list(words)
+    while rest:
+        word = rest[0]
+        if (split := _SPLIT_STRING.fullmatch(word)) is not None:
+            rest[:1] = [split["first"]] if split["first"] else []
+        elif word in ("-u", "--unset", "-C", "--chdir"):
+            del rest[:2]
+        elif word.startswith("-") or "=" in word:
+            del rest[0]
+        else:
+            break
+    return rest
+
+
+# Whether a worker's Python finds what its program imports first: asked, without an import of it.
+
+# Of a module its package; of a script what it imports at its top level, up to the first module that may
+# change where Python looks: one of the standard library or among installed packages does not.
+_IMPORT_QUESTION = """
+import ast, importlib.util, json, os, sys
+module, file = sys.argv[1:3]
+if file:
+    sys.path[0] = os.path.dirname(os.path.realpath(file))
+    with open(file, "rb") as opened:
+        text = opened.read(1000000)
+    body = [] if b"sys.path" in text or b"site." in text else ast.parse(text).body
+else:
+    body = ast.parse("import " + module).body
+names = []
+for one in body:
+    if isinstance(one, ast.Import):
+        names += [alias.name for alias in one.names]
+    elif isinstance(one, ast.ImportFrom) and not one.level:
+        names.append(one.module)
+missing = None
+for name in (name.partition(".")[0] for name in names):
+    if name in sys.builtin_module_names or name in getattr(sys, "stdlib_module_names", ()):
+        continue
+    found = importlib.util.find_spec(name)
+    if found is None:
+        missing = name
+    if found is None or "-packages" not in str(found.origin):
+        break
+print(json.dumps(missing))
+"""
+
+
+def missing_import(
+    command: Sequence[str], environment: Mapping[str, str], directory: str | None
+) -> str | None:
+    """The package that *command* imports first and its Python has not; None: none is known to be missing.
+
+    Args:
+        command: the worker's words.
+        environment: what the worker finds beside tuner's own environment.
+        directory: where it runs; None: tuner's current folder.
+    """
+    everything = {**os.environ, **environment}
+    taken = parse_command(command)
+    interpreter, assigned = interpreter_of(command, everything.get("PATH"), directory)
+    everything |= assigned
+    if not interpreter or taken.is_run or not taken.words:
+        return None
+    module = taken.words[0] if taken.is_module else ""
+    file = "" if taken.is_module else taken.words[0]
+    if file and not taken.interpreter:
+        file = shutil.which(file, path=everything.get("PATH")) or ""
+    if not module.replace(".", "").isidentifier() and not file:
+        return None
+    try:
+        done = subprocess.run(
+            [*interpreter, "-c", _IMPORT_QUESTION, module, file],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=everything,
+            cwd=directory,
+            timeout=_WAIT_S,
+            check=False,
+        )
+        data = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return None  # whatever is wrong, the worker's launch will tell it
+    return data if isinstance(data, str) else None

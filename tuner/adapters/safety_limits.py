@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tuner.adapters.proc.process_tree import read_once
 from tuner.adapters.processes.repeated_command import AskedCommand, RepeatedCommand
+from tuner.core.domain.safety_limits import BoxNow, Braked, BrakeLimits, Braking
 from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError
 from tuner.core.messages.host import still_over
-from tuner.core.settings.safety_limits import BoxNow, Braked, BrakeLimits, Braking
 from tuner.ports import Clock
 
 LOOKS_EVERY_S = 1.0

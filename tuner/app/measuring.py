@@ -45,9 +45,9 @@ def with_clients_found(
 
     Where it cannot be found, the record and the feeder stay with the least that gives each thread a request.
     """
+    from tuner.core.domain.load import first_clients, render_found
     from tuner.core.errors import MeasurementError
     from tuner.core.messages.feeders import clients_not_found
-    from tuner.core.settings.load import first_clients, render_found
     from tuner.study.launch.client_search import describe_search, find_clients
 
     if not feeder.lacks_clients:

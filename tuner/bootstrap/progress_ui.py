@@ -31,8 +31,7 @@ def showing(
 ) -> Iterator[LineProgress | LiveView]:
     """A view when stderr is a terminal, else plain lines; *is_ending*: the study is to end."""
     if not is_terminal_screen(sys.stderr):
-        from tuner.adapters.terminal.progress import BEATS_S, LineProgress
-        from tuner.adapters.terminal.screen import beating
+        from tuner.adapters.terminal.progress import BEATS_S, LineProgress, beating
         from tuner.core.ranking.overview import Leading
         from tuner.core.search.strategies.of_study import Followed
 
@@ -57,7 +56,7 @@ def showing(
 
 def is_terminal_screen(stream: TextIO) -> bool:
     """Whether *stream* is a terminal on which lines can be drawn anew."""
-    from tuner.adapters.terminal.screen import is_screen
+    from tuner.adapters.terminal.progress import is_screen
 
     return is_screen(stream, os.environ.get("TERM"))
 
@@ -176,8 +175,7 @@ def showing_fleet(
     """The same of a study on several boxes, with the file that others watch, *store* being held by now."""
     from tuner.adapters.terminal.fleet_lines import FleetLines, FleetTee
     from tuner.adapters.terminal.live_view import LiveView
-    from tuner.adapters.terminal.progress import BEATS_S
-    from tuner.adapters.terminal.screen import beating
+    from tuner.adapters.terminal.progress import BEATS_S, beating
     from tuner.study.fleet.roster import PATIENCE_S
 
     with showing(study, strategy, is_ending) as view:

@@ -144,7 +144,7 @@ def refusing(
 def _not_fed(
     settings: Settings, layout: Layout, asked: Sequence[Layout], feeder: HttpFeeder | None
 ) -> str | None:
-    from tuner.core.settings.load import MOST_CLIENTS, first_clients
+    from tuner.core.domain.load import MOST_CLIENTS, first_clients
 
     service = settings.service
     if service.kind == "crash-processor":

@@ -52,8 +52,8 @@ from tuner.bootstrap.parts.services import (
 )
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.kinds import Surroundings
+from tuner.core.domain.load import parse_found
 from tuner.core.domain.records import StudyRecord, is_simulated
-from tuner.core.settings.load import parse_found
 from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from tuner.config.fields import Section, nearest
 from tuner.config.kinds import FeederSurroundings, Kinds
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import EVEN, KEPT, render_connections
 from tuner.core.errors import ConfigError
-from tuner.core.settings.load import EVEN, KEPT, render_connections
 from tuner.ports import Feeder
 
 if TYPE_CHECKING:

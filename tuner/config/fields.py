@@ -19,12 +19,11 @@ from pydantic import (
     PlainSerializer,
 )
 
-from tuner.core.domain.axes import ANY
-from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
+from tuner.core.domain.layout import ANY, Layout, parse_layout, parse_layouts
 from tuner.core.domain.limits import Quantity
 from tuner.core.domain.records import Objective, parse_objective
+from tuner.core.domain.safety_limits import parse_limit
 from tuner.core.errors import ConfigError
-from tuner.core.settings.safety_limits import parse_limit
 from tuner.core.text.command_words import split_command
 from tuner.core.text.figures import parse_duration, render_exact_duration
 

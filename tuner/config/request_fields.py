@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, PlainSerializer, PlainValidator
 
 from tuner.config.fields import as_value_error
-from tuner.core.errors import ConfigError
-from tuner.core.settings.load import (
+from tuner.core.domain.load import (
     Pace,
     Share,
     WithinP95,
@@ -20,6 +19,7 @@ from tuner.core.settings.load import (
     render_connections,
     render_rate,
 )
+from tuner.core.errors import ConfigError
 from tuner.core.text.http_request import check_header, check_method, parse_url
 
 NUMBER = "{process}"  #: in a URL: each process listens at an address of its own

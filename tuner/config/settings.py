@@ -23,8 +23,7 @@ from tuner.config.fields import (
 )
 from tuner.config.service import CrashProcessorSettings, ScriptSettings, ServiceSettings
 from tuner.config.study import StudySettings, in_variants
-from tuner.core.domain.axes import named
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, named
 from tuner.core.domain.service import Workers, connections_of, shape_of
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import parse_size

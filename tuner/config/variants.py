@@ -35,7 +35,7 @@ from tuner.config.fields import (
 )
 from tuner.config.kinds import AnyReady
 from tuner.core.defaults import STOP_WAIT_S
-from tuner.core.domain.axes import OMP, VARIABLES, CommandChange, variants_of
+from tuner.core.domain.layout import OMP, VARIABLES, CommandChange, variants_of
 from tuner.core.domain.service import OsThreads, Programs, Workers
 from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import is_python, parse_command

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tuner.core.domain.axes import VARIABLES
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import VARIABLES, Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.adapters.worker_interpreter import ask_interpreter
-from tuner.core.domain.axes import VARIABLES
-from tuner.core.domain.layout import Layout
+from tuner.adapters.provenance import ask_interpreter
+from tuner.core.domain.layout import VARIABLES, Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import parse_command

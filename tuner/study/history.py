@@ -17,8 +17,8 @@ from tuner.core.domain.records import (
     WindowRecord,
     value_of,
 )
+from tuner.core.domain.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
 from tuner.core.domain.strategy import Observed, Proposal
-from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
 from tuner.core.windows.layout_check import RanLayouts
 from tuner.ports import Store
 from tuner.study.launch.outcome import AWAY

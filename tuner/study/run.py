@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.safety_limits import BRAKED, parse_brake_error
 from tuner.core.domain.strategy import Proposal, Strategy
 from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
-from tuner.core.settings.safety_limits import BRAKED, parse_brake_error
 from tuner.core.warmup.report import SettlingCount, alarm_of
 from tuner.core.windows.summary import record_of
 from tuner.ports import Box, Progress, Stop, Store

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import limits_from, usage_of
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.safety_limits import WORDS, render_amount
 from tuner.core.domain.strategy import Proposal
 from tuner.core.search.growth import (
     MOST_THREADS,
@@ -20,7 +21,6 @@ from tuner.core.search.growth import (
     opens_too_many,
     walk,
 )
-from tuner.core.settings.safety_limits import WORDS, render_amount
 from tuner.ports import Box
 from tuner.study.history import History
 from tuner.study.timetable import Cell, Timetable

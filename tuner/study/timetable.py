@@ -9,11 +9,11 @@ from math import ceil, inf
 from statistics import fmean
 
 from tuner.core.domain.layout import Layout, spread_subset
+from tuner.core.domain.load import Pace, rate_kept
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Observed, Proposal
 from tuner.core.domain.window import Window
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.settings.load import Pace, rate_kept
 from tuner.core.text.figures import pluralize, render_duration
 from tuner.core.warmup import LEAST_S
 from tuner.study.launch.rate_search import least_search_s, usual_search_s

@@ -10,8 +10,7 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.procfs import ProcSampler
-from tuner.core.domain.axes import Computing
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Computing, Layout
 
 pytestmark = pytest.mark.integration
 

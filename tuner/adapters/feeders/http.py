@@ -38,10 +38,7 @@ from tuner.config.request_fields import (
     checked_method,
 )
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.requests import Requests
-from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.messages.feeders import address_found, certificate_unchecked, requests_failed
-from tuner.core.settings.load import (
+from tuner.core.domain.load import (
     CLIENTS_PER_THREAD,
     EVEN,
     ClientSearchResult,
@@ -52,6 +49,9 @@ from tuner.core.settings.load import (
     parse_connections,
     render_connections,
 )
+from tuner.core.domain.requests import Requests
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.messages.feeders import address_found, certificate_unchecked, requests_failed
 from tuner.core.text.http_request import HttpUrl, parse_url
 from tuner.core.text.safe_text import redact
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from tuner.adapters.load.order import Order, Request
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import EVEN, Connections, Pace
 from tuner.core.errors import ConfigError
-from tuner.core.settings.load import EVEN, Connections, Pace
 from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url, render_request
 
 MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told

@@ -14,9 +14,9 @@ from pydantic import AfterValidator
 
 from tuner.adapters.probes.helper import Helper, HelperStart
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
+from tuner.adapters.provenance import interpreter_of
 from tuner.adapters.supervisord.config import Job
 from tuner.adapters.supervisord.sweep import RUN_ID
-from tuner.adapters.worker_interpreter import interpreter_of
 from tuner.config.document import ConfigPath, check_file
 from tuner.config.fields import Count, LongerThanZero
 from tuner.config.kinds import ProbeSettings, Surroundings

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.adapters.proc.process_tree import ProcessStat, ProcessTable, parse_stat, read_shown
-from tuner.core.domain.axes import Computing, LoadedPools, Pool, loaded_pools
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Computing, Layout, LoadedPools, Pool, loaded_pools
 
 # Which threads of the workers work on items, by what each of them does; and what these used.
 #

@@ -15,9 +15,9 @@ from typing import IO
 
 from tuner.adapters.processes.log_tail import truncate_open_log
 from tuner.adapters.processes.signals import end_group, ending_in_words, running_in_own_group, signals_held
+from tuner.core.domain.safety_limits import CommandResult
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.messages.host import hook_failed
-from tuner.core.settings.safety_limits import CommandResult
 from tuner.core.text.figures import render_duration
 from tuner.ports import Clock
 

@@ -30,8 +30,8 @@ from tuner.adapters.queues.forms.message import (
     read_sample,
 )
 from tuner.adapters.queues.queue import Claim, MessageQueue
+from tuner.core.domain.load import BestRate, wanted_backlog
 from tuner.core.errors import ConfigError, TunerError
-from tuner.core.settings.load import BestRate, wanted_backlog
 
 TOP_UP_EVERY_S = 0.25
 FAILED_EXIT = 3

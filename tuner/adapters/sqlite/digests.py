@@ -13,7 +13,7 @@ from marshal import dumps
 from typing import Any
 from zlib import crc32
 
-from tuner.adapters.sqlite import rows as rows
+from tuner.adapters.sqlite import details
 from tuner.adapters.sqlite.study_access import Damaged
 from tuner.adapters.sqlite.sums import OF_LAUNCHES, OF_ONE, WINDOW_ID, Kept, read_windows, sum_rows
 
@@ -68,7 +68,7 @@ def of_study(connection: sqlite3.Connection, _id: int = 1) -> int:
     """Of the study's row, its layouts, what is known of where it ran, and the schema's version."""
     queries = (
         "PRAGMA user_version",
-        f"SELECT {', '.join(sorted(rows.columns_of(connection, 'study')))} FROM study",
+        f"SELECT {', '.join(sorted(details.columns_of(connection, 'study')))} FROM study",
         "SELECT position, processes, threads, variant FROM study_layout ORDER BY position",
         "SELECT key, value FROM provenance ORDER BY key",
     )
@@ -77,7 +77,7 @@ def of_study(connection: sqlite3.Connection, _id: int = 1) -> int:
 
 def of_launches(connection: sqlite3.Connection, where: str = "", *values: object) -> dict[int, int]:
     """Of launches, by their ids."""
-    return {row[0]: _of_launch_row(row) for row in rows.launch_rows(connection, where, *values)}
+    return {row[0]: _of_launch_row(row) for row in details.launch_rows(connection, where, *values)}
 
 
 def _of_launch_row(row: Row) -> int:
@@ -95,7 +95,7 @@ def check_launch_rows(connection: sqlite3.Connection) -> Iterator[Row]:
     """The rows of all launches as they come; after the last, Damaged unless they are as they were kept."""
     found: dict[int, int] = {}
     has_digests = _has_digests(connection)
-    for row in rows.launch_rows(connection):
+    for row in details.launch_rows(connection):
         if has_digests:
             found[row[0]] = _of_launch_row(row)
         yield row
@@ -185,7 +185,7 @@ def of_window(connection: sqlite3.Connection, window_id: int) -> int | None:
 
 def of_sums(connection: sqlite3.Connection, launch_id: int | None = None) -> dict[int, int]:
     """Of what the windows of launches add up to, by the ids of these; of one launch, or of all."""
-    if not rows.columns_of(connection, "launch_sum"):
+    if not details.columns_of(connection, "launch_sum"):
         return {}
     return {row[0]: digest(row) for row in sum_rows(connection, launch_id)}
 
@@ -265,7 +265,7 @@ def check_everything(connection: sqlite3.Connection) -> None:
 
 def _has_digests(connection: sqlite3.Connection) -> bool:
     """Whether the file is of a version that has them."""
-    return bool(rows.columns_of(connection, "digest"))
+    return bool(details.columns_of(connection, "digest"))
 
 
 def _compare(

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from tuner.adapters.sqlite import checks as sqlite_checks
 from tuner.adapters.sqlite import details as details
 from tuner.adapters.sqlite import digests as sqlite_digests
-from tuner.adapters.sqlite import rows as rows
 from tuner.adapters.sqlite import study_file, study_reading
 from tuner.adapters.sqlite import sums as sqlite_sums
 from tuner.adapters.sqlite.study_access import Damaged, translate_errors
@@ -101,16 +100,16 @@ class SqliteStore:
         with self._committed() as connection:
             # else its new digest would stand for what changed on the disk
             sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
-            rows.insert_layouts(connection, layouts, first=len(self._study.layouts))
+            details.insert_layouts(connection, layouts, first=len(self._study.layouts))
             connection.executemany(
                 "INSERT OR REPLACE INTO provenance VALUES (?, ?)", facts.to_mapping().items()
             )
             sqlite_digests.keep(connection, "study", 1, sqlite_digests.of_study(connection))
-            self._study = rows.read_study(connection)
+            self._study = details.read_study(connection)
 
     def add_launch(self, launch: LaunchRecord) -> int:  # noqa: D102
         with self._committed() as connection:
-            launch_id = rows.insert_launch(connection, launch)
+            launch_id = details.insert_launch(connection, launch)
             sqlite_digests.check_new(connection, "launch", launch_id)
             sqlite_digests.keep_launch(connection, launch_id)
             return launch_id
@@ -119,7 +118,7 @@ class SqliteStore:
         with self._committed() as connection:
             # else its new digest would stand for what changed on the disk
             sqlite_digests.check(connection, "launch", launch_id, sqlite_digests.of_launch)
-            rows.end_launch(connection, launch_id, launch)
+            details.end_launch(connection, launch_id, launch)
             sqlite_digests.keep_launch(connection, launch_id)
             windows = list_windows(sqlite_digests.check_windows_of_launches(connection, [launch_id]))
             sqlite_sums.replace_sum(connection, launch_id, windows)
@@ -140,28 +139,28 @@ class SqliteStore:
 
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
         with self._committed() as connection:
-            box_id = rows.insert_box(connection, record_of_box(facts, joined_wall_s))
+            box_id = details.insert_box(connection, record_of_box(facts, joined_wall_s))
             sqlite_digests.check_new(connection, "box", box_id)
             sqlite_digests.keep_box(connection, box_id)
 
     def end_box(self, name: str, left_wall_s: float, why: str) -> None:  # noqa: D102
         with self._committed() as connection:
-            box_id = rows.box_there(connection, name)
+            box_id = details.box_there(connection, name)
             if box_id is not None:
                 sqlite_digests.check(connection, "box", box_id, sqlite_digests.of_box)
-                rows.end_box(connection, box_id, left_wall_s, why)
+                details.end_box(connection, box_id, left_wall_s, why)
                 sqlite_digests.keep_box(connection, box_id)
 
     def boxes(self) -> Sequence[BoxRecord]:  # noqa: D102
         def boxes(connection: sqlite3.Connection) -> list[BoxRecord]:
             sqlite_digests.check_all(connection, "box", sqlite_digests.of_boxes)
-            return rows.select_boxes(connection)
+            return details.select_boxes(connection)
 
         return self._read(boxes)
 
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
         def launches(connection: sqlite3.Connection) -> list[tuple[int, LaunchRecord]]:
-            return [rows.launch_of(row) for row in sqlite_digests.check_launch_rows(connection)]
+            return [details.launch_of(row) for row in sqlite_digests.check_launch_rows(connection)]
 
         return self._listed("launches", launches)
 
@@ -196,7 +195,7 @@ class SqliteStore:
     def warmup_samples(self, launch_id: int) -> Sequence[Sample]:  # noqa: D102
         def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
             sqlite_digests.check(connection, "warmup", launch_id, sqlite_digests.of_warmup)
-            if rows.columns_of(connection, "warmup_sample_packed"):
+            if details.columns_of(connection, "warmup_sample_packed"):
                 sqlite_checks.check_rows(connection, "warmup_sample_packed", "launch_id = ?", launch_id)
             return details.select_warmup(connection, launch_id)
 
@@ -294,7 +293,7 @@ class SqliteStore:
                 sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
                 if not self._is_read_only:  # launches that end are added up from what is there
                     sqlite_digests.check_none_gone(connection)
-                self._study = rows.read_study(connection)
+                self._study = details.read_study(connection)
             self._connection = connection
             if is_locked:
                 self._looked = None
@@ -368,11 +367,11 @@ class SqliteStore:
             sqlite_checks.check_rows(self._connection, table, "window_id = ?", window_id)
 
     def _launch(self, launch_id: int) -> LaunchRecord:
-        found = [*rows.launch_rows(self._connection, "WHERE id = ?", launch_id)]
+        found = [*details.launch_rows(self._connection, "WHERE id = ?", launch_id)]
         if not found:
             raise ValueError(f"no launch {launch_id} in {self.path}")
         sqlite_digests.check(self._connection, "launch", launch_id, sqlite_digests.of_launch)
-        return rows.launch_of(found[0])[1]
+        return details.launch_of(found[0])[1]
 
     def _find(self, launch_id: int, index: int, attempt: int) -> tuple[int, float]:
         self._believe(self._connection, sqlite_checks.OF_WINDOWS)

@@ -15,7 +15,7 @@ from pathlib import Path
 from tuner.adapters.sqlite import digests as sqlite_digests
 from tuner.adapters.sqlite import study_file
 from tuner.adapters.sqlite import sums as sqlite_sums
-from tuner.adapters.sqlite.rows import insert_layouts, study_columns
+from tuner.adapters.sqlite.details import insert_layouts, study_columns
 from tuner.adapters.sqlite.study_access import open_descriptor, translate_error, translate_errors, unreadable
 from tuner.adapters.sqlite.study_file import check, connect_to_file, is_held
 from tuner.adapters.sqlite.sums import OF_LAUNCHES, list_windows, read_windows

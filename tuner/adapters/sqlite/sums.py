@@ -10,16 +10,17 @@ from functools import cache
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, cast
 
-from tuner.adapters.sqlite import rows as rows
+from tuner.adapters.sqlite import details
 from tuner.adapters.sqlite.details import (
     EARLIER_CLOCKS,
     LATER_CLOCKS,
     REQUESTS,
+    columns_of,
+    layout_of,
     request_columns,
     requests_in,
     requests_of,
 )
-from tuner.adapters.sqlite.rows import columns_of, layout_of
 from tuner.adapters.sqlite.study_access import Damaged
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.domain.window import CLOCKS, VoidReason
@@ -144,7 +145,7 @@ _LARGEST = 1e15  #: what a file may hold: `sqlite_checks`
 
 def sum_rows(connection: sqlite3.Connection, launch_id: int | None = None) -> Iterator[Row]:
     """The sums that are kept, each with what its launch says, by their ids; of one launch, or of all."""
-    known = rows.columns_of(connection, "launch_sum")
+    known = details.columns_of(connection, "launch_sum")
     columns = ", ".join(
         name if name in _OF_LAUNCH else f"own.{name}" for name in _READ if name in (*_OF_LAUNCH, *known)
     )
@@ -155,7 +156,7 @@ def sum_rows(connection: sqlite3.Connection, launch_id: int | None = None) -> It
 
 def has_sums(connection: sqlite3.Connection) -> bool:
     """Whether the file keeps all sums that this tuner asks for: versions 10 and 11 had fewer."""
-    return rows.columns_of(connection, "launch_sum") >= set(_OTHERS)
+    return details.columns_of(connection, "launch_sum") >= set(_OTHERS)
 
 
 def without_sums(connection: sqlite3.Connection) -> list[int]:
@@ -175,7 +176,7 @@ def sums_of(kept: Iterable[Row]) -> tuple[list[LaunchTally], list[LaunchVoid]]:
         launch_id, block, processes, threads, variant, box = row[:_FIRST]
         if block == WARMING_BLOCK:
             continue
-        layout = rows.layout_of(processes, threads, variant)
+        layout = details.layout_of(processes, threads, variant)
         if row[_FIRST]:
             launch = LaunchTally(layout, (box, block), launch_id, *row[_FIRST : _LAST + 1])
             launch.n_failed = row[_FAILED]

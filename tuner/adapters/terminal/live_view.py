@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from tuner.adapters.terminal.live_file import Follower
-from tuner.adapters.terminal.progress import render_window
-from tuner.adapters.terminal.screen import Screen, beating
+from tuner.adapters.terminal.progress import beating, render_window
+from tuner.adapters.terminal.screen import Screen
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import Window

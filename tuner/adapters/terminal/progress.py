@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 from tuner.core.defaults import TEN_MINUTES_S
@@ -301,3 +301,29 @@ class SimulatedProgress:
         with suppress(OSError, ValueError):  # nobody reads any more: no reason to stop
             self._output.write(f"simulated {hours}:{minutes:02}:{seconds:02} {text}\n")
             self._output.flush()
+
+
+def is_screen(stream: IO[str] | None, term: str | None) -> bool:
+    """Whether *stream* is a terminal that can move its cursor; *term* is what ``TERM`` says of it."""
+    try:
+        return stream is not None and stream.isatty() and term not in (None, "", "dumb", "unknown")
+    except ValueError:  # closed
+        return False
+
+
+@contextmanager
+def beating(every_s: float, beat: Callable[[], None]) -> Iterator[None]:
+    """Call *beat* every *every_s* from a thread of its own, as long as the block lasts."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(every_s):
+            beat()
+
+    thread = threading.Thread(target=run, name="beat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -12,13 +12,11 @@ import select
 import signal
 import sys
 import termios
-import threading
 import time
 import tty
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import IO
 
 # Single keys from a terminal, and the terminal as it was afterwards.
 
@@ -83,14 +81,6 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 _LEFT_S = 1.0  #: so long the end waits for a terminal that takes nothing
 _MOST_PENDING_BYTES = 65536
 _NARROWEST, _LOWEST = 20, 6  #: what a terminal that says nothing sensible is taken for
-
-
-def is_screen(stream: IO[str] | None, term: str | None) -> bool:
-    """Whether *stream* is a terminal that can move its cursor; *term* is what ``TERM`` says of it."""
-    try:
-        return stream is not None and stream.isatty() and term not in (None, "", "dumb", "unknown")
-    except ValueError:  # closed
-        return False
 
 
 class Screen:
@@ -179,21 +169,3 @@ def _reopen(descriptor: int) -> int | None:
 
 
 # Something that is done again and again while others work.
-
-
-@contextmanager
-def beating(every_s: float, beat: Callable[[], None]) -> Iterator[None]:
-    """Call *beat* every *every_s* from a thread of its own, as long as the block lasts."""
-    over = threading.Event()
-
-    def run() -> None:
-        while not over.wait(every_s):
-            beat()
-
-    thread = threading.Thread(target=run, name="beat", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()

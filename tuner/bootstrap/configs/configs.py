@@ -198,7 +198,7 @@ def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
 
 def _gil_is_off(asked: Mapping[str, Any], folder: Path) -> GilIsOff:
     """Return what runs a command's Python to find out about its GIL, in the directory that is *asked* for."""
-    from tuner.adapters.worker_interpreter import interpreter_facts
+    from tuner.adapters.provenance import interpreter_facts
     from tuner.config.document import with_home
 
     def is_off(command: Sequence[str], environment: Mapping[str, str]) -> bool:

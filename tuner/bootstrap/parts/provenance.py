@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from tuner.bootstrap.parts.services import prepare_service, service_of
 from tuner.config.kinds import StudyName
-from tuner.core.domain.axes import values_of
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, values_of
 from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import is_python
@@ -75,7 +74,7 @@ def _facts_of_interpreter(
     Raises:
         ConfigError: it gives no answer.
     """
-    from tuner.adapters.worker_interpreter import interpreter_facts
+    from tuner.adapters.provenance import interpreter_facts
 
     facts = interpreter_facts(interpreter, environment, directory)
     if not facts:
@@ -98,7 +97,7 @@ def _check_imports(
     Raises:
         ConfigError: it has not.
     """
-    from tuner.adapters.worker_interpreter import missing_import
+    from tuner.adapters.provenance import missing_import
 
     if (package := missing_import(command, environment, directory)) is not None:
         hint = "Install it there, or name the Python of a virtual environment that has it: VENV/bin/python."
@@ -159,7 +158,7 @@ def parse_pythons(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _parse_python(text: str) -> tuple[tuple[str, ...], tuple[str, str]]:
-    from tuner.adapters.worker_interpreter import interpreter_names
+    from tuner.adapters.provenance import interpreter_names
 
     try:
         words = shlex.split(text)

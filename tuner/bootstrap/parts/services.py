@@ -315,7 +315,7 @@ def brake_of(asked: BrakeSettings | None, clock: Clock, warn: Warn) -> LimitsBra
     from tuner.adapters.processes.repeated_command import RepeatedCommand
     from tuner.adapters.safety_limits import LimitsBrake, read_box
     from tuner.config.settings import memory_limit
-    from tuner.core.settings.safety_limits import BrakeLimits
+    from tuner.core.domain.safety_limits import BrakeLimits
 
     ratio, size = (None, None) if asked.memory is None else memory_limit(asked.memory)
     command = None

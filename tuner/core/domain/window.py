@@ -12,8 +12,7 @@ from math import exp, sqrt
 from statistics import fmean, variance
 from typing import Any, NamedTuple
 
-from tuner.core.domain.axes import Computing
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Computing, Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile

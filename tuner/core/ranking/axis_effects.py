@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from math import exp, fsum, inf, log, sqrt
 from typing import Literal
 
-from tuner.core.domain.axes import values_of
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, values_of
 from tuner.core.ranking.study_difference import Side, estimate_of_gap, look_share
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile

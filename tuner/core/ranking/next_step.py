@@ -23,6 +23,7 @@ from math import sqrt
 
 from tuner.core.domain.limits import limits_from
 from tuner.core.domain.records import StudyRecord, is_simulated, resume_arguments
+from tuner.core.domain.safety_limits import OPTIONS, WORDS, render_level
 from tuner.core.ranking.aging import measure_for_longer, race_in_long_windows, race_without_leaks
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.ranking.step_case import (
@@ -39,7 +40,6 @@ from tuner.core.ranking.step_case import (
     nearest_to_limits,
     options_again,
 )
-from tuner.core.settings.safety_limits import OPTIONS, WORDS, render_level
 from tuner.core.text.figures import list_names, percent, pluralize, render_exact_duration, render_rest
 
 PATIENCE_S = 12 * 3600.0  #: a rest that is no longer than a night is measured; a longer one is too noisy

@@ -12,13 +12,13 @@ from tuner.core.defaults import HORIZON_S, WITHIN
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Limit, Verdict, limits_from
 from tuner.core.domain.records import Objective, StudyRecord, parse_objective
+from tuner.core.domain.safety_limits import parse_limits
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.axis_effects import AxisBest, AxisEffect, axis_bests
 from tuner.core.ranking.host_effects import Boxes
 from tuner.core.ranking.host_speed import SpeedChange
 from tuner.core.ranking.pareto import COSTS, Cost, Front
 from tuner.core.ranking.study_difference import PairGaps
-from tuner.core.settings.safety_limits import parse_limits
 from tuner.core.stats.groups import Group, OfBest, of_value
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import Noise

@@ -33,6 +33,7 @@ from tuner.core.domain.limits import (
 )
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S, ConnectionSpread, Requests
+from tuner.core.domain.safety_limits import over_limit, why_kept_out
 from tuner.core.ranking.aging import throughput_trends
 from tuner.core.ranking.anova import blocks_of, boxes_of_blocks, launch_value, standings
 from tuner.core.ranking.axis_effects import axis_effects
@@ -41,7 +42,6 @@ from tuner.core.ranking.pareto import Cost, Front, Traded, compare_throughput, p
 from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking, value_of
 from tuner.core.ranking.study_difference import PairGaps, Side
 from tuner.core.search.recheck import Launched
-from tuner.core.settings.safety_limits import over_limit, why_kept_out
 from tuner.core.stats.groups import GROUPS, Group, OfBest
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.mixed_model import comparable

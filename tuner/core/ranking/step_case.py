@@ -13,11 +13,11 @@ from tuner.core.domain.fleet import LOST, is_fleet
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import LimitVerdict, Quantity, limits_from
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, resume_arguments
+from tuner.core.domain.safety_limits import OPTIONS
 from tuner.core.ranking.overview import Ending, Overview
 from tuner.core.ranking.race_result import leader
 from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.search.growth import MAY_HELP, MOST_THREADS, double, growth_of, opens_too_many
-from tuner.core.settings.safety_limits import OPTIONS
 from tuner.core.text.figures import percent, render_exact_duration
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from math import inf
 from statistics import median, median_high
 from typing import Any
 
-from tuner.core.domain.axes import LoadedPools, Pool
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, LoadedPools, Pool
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import shape_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import reduce
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import ClientSearchResult, clients_for, parse_found
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread
-from tuner.core.settings.load import ClientSearchResult, clients_for, parse_found
 from tuner.core.windows.launch_sums import LaunchTally
 
 _SEVERAL = 1.5  #: connections of a process without threads, on average: then it takes several at a time

@@ -9,8 +9,8 @@ from typing import Any
 
 from tuner.core.domain.limits import limits_from
 from tuner.core.domain.records import StudyRecord, is_simulated
+from tuner.core.domain.safety_limits import render_limit
 from tuner.core.ranking.overview import Overview
-from tuner.core.settings.safety_limits import render_limit
 from tuner.core.text.figures import format_kept_size, percent, pluralize, render_duration
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Text

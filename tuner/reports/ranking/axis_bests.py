@@ -6,8 +6,7 @@ import dataclasses
 from dataclasses import replace
 from typing import Any
 
-from tuner.core.domain.axes import values_of
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, values_of
 from tuner.core.domain.records import StudyRecord
 from tuner.core.ranking.axis_effects import AxisBest
 from tuner.core.ranking.ranked import RankedLayout, Ranking

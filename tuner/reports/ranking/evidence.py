@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tuner.core.defaults import MEMORY_PRESSURE_RATIO
-from tuner.core.domain.axes import OMP
+from tuner.core.domain.layout import OMP
 from tuner.core.domain.provenance import GIL_MODULE
 from tuner.core.domain.records import StudyRecord
 from tuner.core.messages import launch as messages

@@ -7,10 +7,10 @@ from math import sqrt
 from typing import Any
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import WithinP95, rate_kept
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.safety_limits import render_amount
 from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking
-from tuner.core.settings.load import WithinP95, rate_kept
-from tuner.core.settings.safety_limits import render_amount
 from tuner.core.text.figures import per_second, percent
 from tuner.reports.text.formats import Table
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import LimitVerdict, Quantity
+from tuner.core.domain.safety_limits import WORDS, render_level, render_limit, render_needed
 from tuner.core.ranking.ranked import RankedLayout, Ranking
-from tuner.core.settings.safety_limits import WORDS, render_level, render_limit, render_needed
 from tuner.core.text.figures import first_of
 from tuner.reports.text.formats import Table
 

@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.safety_limits import render_amount
 from tuner.core.ranking.pareto import Cost, Front, FrontPlace, Trade
 from tuner.core.ranking.ranked import Ranking
-from tuner.core.settings.safety_limits import render_amount
 from tuner.core.stats.interval import Estimate
 from tuner.reports.text.formats import Table
 

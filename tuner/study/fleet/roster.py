@@ -8,9 +8,9 @@ from math import inf
 
 from tuner.core.domain.fleet import LOST, BoxFacts, Order, Place
 from tuner.core.domain.records import LaunchRecord, StudyRecord, is_simulated
+from tuner.core.domain.safety_limits import was_stopped_by_brake
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.messages.fleet import box_left_out
-from tuner.core.settings.safety_limits import was_stopped_by_brake
 from tuner.ports import Clock, FleetProgress, Store
 from tuner.study.history import Launched
 from tuner.study.run import MOST_DISTURBED

@@ -8,10 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
-from tuner.core.domain.requests import Requests
-from tuner.core.errors import MeasurementError
-from tuner.core.settings.load import (
+from tuner.core.domain.load import (
     MOST_CLIENTS,
     ClientSearchResult,
     TriedClients,
@@ -20,6 +17,9 @@ from tuner.core.settings.load import (
     hardest_to_load,
     has_risen,
 )
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.errors import MeasurementError
 from tuner.core.text.figures import per_second
 from tuner.ports import Box, Feeder, Launch
 from tuner.study.launch.outcome import around_hooks

@@ -9,8 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import Pace
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
 from tuner.core.domain.requests import uneven_ratio
+from tuner.core.domain.safety_limits import BRAKED, OVER_LIMIT, Braked
 from tuner.core.domain.window import Window
 from tuner.core.errors import MeasurementError, shortage
 from tuner.core.messages import study as messages
@@ -23,8 +25,6 @@ from tuner.core.messages.launch import (
     over_limit,
     several_interpreters,
 )
-from tuner.core.settings.load import Pace
-from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, Braked
 from tuner.core.warmup.report import CUT
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.core.windows.summary import mean_fixed_work_cpu_s, mean_or_none

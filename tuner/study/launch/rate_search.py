@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tuner.core.domain.requests import Requests
-from tuner.core.errors import MeasurementError
-from tuner.core.settings.load import (
+from tuner.core.domain.load import (
     N_TRIED,
     P95,
     Pace,
@@ -17,6 +15,8 @@ from tuner.core.settings.load import (
     found_ratio,
     next_ratio,
 )
+from tuner.core.domain.requests import Requests
+from tuner.core.errors import MeasurementError
 from tuner.core.text.figures import per_second, pluralize
 from tuner.study.launch.watching import RunningLayout
 

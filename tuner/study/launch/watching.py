@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.domain.requests import Requests
+from tuner.core.domain.safety_limits import Braked
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.errors import MeasurementError
 from tuner.core.messages import invalid
-from tuner.core.settings.safety_limits import Braked
 from tuner.core.warmup import Seen, has_settled
 from tuner.core.windows.summary import window_from
 from tuner.core.windows.validity import find_lost_counts, foreign_limit_of, missing_threads, void_reasons

@@ -11,11 +11,11 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Verdict
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.requests import ConnectionSpread
+from tuner.core.domain.safety_limits import render_amount
 from tuner.core.domain.service import (
     shape_of,
 )
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
-from tuner.core.settings.safety_limits import render_amount
 from tuner.core.text.figures import pluralize, render_duration
 from tuner.core.windows.launch_sums import (
     LaunchTally,
