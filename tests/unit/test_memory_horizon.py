@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.app.study_queries import explain_file, rank_file
+from tuner.app.model import explain_file
+from tuner.app.study_queries import rank_file
 from tuner.bootstrap.wire import Session
 from tuner.cli.grid import _shown
-from tuner.cli.shared.output import EXIT_WEAKER
+from tuner.cli.shared.exit_codes import EXIT_WEAKER
 from tuner.config.settings import Settings
 from tuner.core.domain.limits import Later, Limit, LimitVerdict, State, Verdict, verdict_later
 from tuner.core.domain.safety_limits import render_level, render_needed

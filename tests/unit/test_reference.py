@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tuner.cli import COMMANDS
-from tuner.cli.shared.output import EXIT_CODES
+from tuner.cli.shared.exit_codes import EXIT_CODES
 from tuner.core.errors import ConfigError, MeasurementError, StaleReport, TunerError
 from tuner.services.record import Command, Service, Told
 from tuner.study.launch import outcome

@@ -141,13 +141,13 @@ def _slices(
 
 def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str | None:
     """That the study's grid may grow, a sentence; None: its layouts were typed, or have grown already."""
-    from tuner.app import study_queries
+    from tuner.app import model
     from tuner.core.search.growth import corner_of
     from tuner.reports.plan import growth_sentence
 
     if not record.provenance.may_grow or record.provenance.grid_grew is not None:
         return None
-    _, found, _ = study_queries.explain_file(file)
+    _, found, _ = model.explain_file(file)
     if isinstance(found, str):
         return growth_sentence(layouts, None, ())
     most = corner_of([one.layout for one in found.diagnoses])

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app.collection import collection_paused
 from tuner.app.plan_builder import build_plan
 from tuner.app.session import load_request, new_session
-from tuner.app.study_queries import overview_of
+from tuner.app.study_queries import explanation_of, overview_of, rules_of
 from tuner.bootstrap import stores
 from tuner.bootstrap.stores import open_store
 from tuner.config.load import Given
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError
 from tuner.ports import Store
+from tuner.study.aging import memory_growth
 from tuner.study.calibration_run import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
 
 if TYPE_CHECKING:
     from tuner.app.session import Options
     from tuner.bootstrap.wire import Say, Session
     from tuner.core.model.calibration.calibrated import Calibrated
+    from tuner.core.model.diagnosis.explanation import Explanation
+    from tuner.core.model.diagnosis.sizing import Rule
     from tuner.core.model.machine import Machine
     from tuner.core.model.prediction.whatif import WhatIf
     from tuner.core.model.profile import Profile
@@ -180,3 +185,50 @@ def has_windows(file: Path) -> bool:
     """Return whether the study in *file* has a valid window."""
     with stores.open_store(file, read_only=True) as store:
         return any(not window.void for window in store.windows())
+
+
+# The explanation of a study.
+
+
+@collection_paused()
+def explain_file(
+    file: Path,
+    *,
+    question: RankingOptions | None = None,
+    confidence: float | None = None,
+    cores: float | None = None,
+) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:
+    """The study in *file*, what binds its layouts (or why that is not known), and rules to size it by.
+
+    The rules are for *cores* (None: for what the study ran on), those of the fastest layout's variant first;
+    *question* may limit memory, and *confidence* (None: the study's own) is that of what passes the limit.
+
+    Raises:
+        ConfigError: a confidence is given, and there is no limit.
+    """
+    from tuner.core.ranking.ranked import RankingOptions
+
+    asked = question or RankingOptions()
+    with open_store(file, read_only=True) as store:
+        record, sums = store.study(), store.sums()
+        limits, verdicts = asked.limits_of(record), {}
+        if limits:  # without limits there are no verdicts, and ranking 100 000 windows takes a while
+            from tuner.core.ranking.ranking import rank
+
+            level = confidence or record.confidence
+            growth = memory_growth(store, sums, level, asked.horizon_of(record))
+            verdicts = rank(record, sums, confidence=level, limits=limits, growth=growth).verdicts
+        elif confidence is not None:
+            raise ConfigError(
+                f"{file} has no limits, and --confidence is of these alone",
+                hint="Add --max-memory, or leave --confidence out.",
+            )
+        found = explanation_of(record, sums, verdicts)
+        if not isinstance(found, str):
+            from tuner.core.ranking.aging import throughput_trends
+
+            launches = [launch for _, launch in store.launches()]
+            trends = throughput_trends(record, launches, record.confidence)
+            growth = memory_growth(store, sums, record.confidence, asked.horizon_of(record))
+            found = replace(found, trends_per_h=trends, memory_growth=growth)
+    return record, found, rules_of(found, cores)

@@ -132,7 +132,7 @@ def overview_of(
         launches=store.launches(),
         windows=store.windows(),
         explanation=seen.explanation,
-        rules=_rules(seen.explanation, None),
+        rules=rules_of(seen.explanation, None),
         live=live,
         is_held=is_held,
         is_over=None if ending is None else ending == "over",
@@ -241,7 +241,7 @@ def _rank(
         growth=memory_growth(store, everything, level, horizon_s),
     )
     ranking = replace(ranking, horizon_s=horizon_s)
-    explanation = _explanation(record, seen.sums, ranking.verdicts)
+    explanation = explanation_of(record, seen.sums, ranking.verdicts)
     ranking = replace(_with_bound_by(ranking, explanation), notes=(*seen.notes, *ranking.notes))
     if is_race and seen.is_part:
         ranking = replace(ranking, notes=(_OTHER_BOXES, *ranking.notes))
@@ -323,51 +323,7 @@ def replay_study(store: Store) -> Recalled:
     return replay_study(store, strategy_of(record))
 
 
-@collection_paused()
-def explain_file(
-    file: Path,
-    *,
-    question: RankingOptions | None = None,
-    confidence: float | None = None,
-    cores: float | None = None,
-) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:
-    """The study in *file*, what binds its layouts (or why that is not known), and rules to size it by.
-
-    The rules are for *cores* (None: for what the study ran on), those of the fastest layout's variant first;
-    *question* may limit memory, and *confidence* (None: the study's own) is that of what passes the limit.
-
-    Raises:
-        ConfigError: a confidence is given, and there is no limit.
-    """
-    from tuner.core.ranking.ranked import RankingOptions
-
-    asked = question or RankingOptions()
-    with open_store(file, read_only=True) as store:
-        record, sums = store.study(), store.sums()
-        limits, verdicts = asked.limits_of(record), {}
-        if limits:  # without limits there are no verdicts, and ranking 100 000 windows takes a while
-            from tuner.core.ranking.ranking import rank
-
-            level = confidence or record.confidence
-            growth = memory_growth(store, sums, level, asked.horizon_of(record))
-            verdicts = rank(record, sums, confidence=level, limits=limits, growth=growth).verdicts
-        elif confidence is not None:
-            raise ConfigError(
-                f"{file} has no limits, and --confidence is of these alone",
-                hint="Add --max-memory, or leave --confidence out.",
-            )
-        found = _explanation(record, sums, verdicts)
-        if not isinstance(found, str):
-            from tuner.core.ranking.aging import throughput_trends
-
-            launches = [launch for _, launch in store.launches()]
-            trends = throughput_trends(record, launches, record.confidence)
-            growth = memory_growth(store, sums, record.confidence, asked.horizon_of(record))
-            found = replace(found, trends_per_h=trends, memory_growth=growth)
-    return record, found, _rules(found, cores)
-
-
-def _rules(found: Explanation | str, cores: float | None) -> Sequence[Rule]:
+def rules_of(found: Explanation | str, cores: float | None) -> Sequence[Rule]:
     """To size the service by, for *cores* (None: what the study ran on); none where nothing is known.
 
     Those of the variant of the fastest layout come first.
@@ -406,7 +362,7 @@ def _with_bound_by(ranking: Ranking, found: Explanation | str) -> Ranking:
     return ranking.with_bound_by({}, found if found != NO_WINDOWS else None)  # that is told already
 
 
-def _explanation(
+def explanation_of(
     record: StudyRecord, sums: Sums, verdicts: Mapping[Layout, Verdict | None]
 ) -> Explanation | str:
     """What binds the layouts, of which *verdicts* say what limits they keep; or why it is not known."""

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tuner import __version__
-from tuner.cli.shared.output import (
+from tuner.cli.shared.exit_codes import (
     CUT_OFF,
     EXIT_BRAKED,
     EXIT_INPUT,

@@ -43,15 +43,13 @@ def explain(
 
     Example: tuner explain crash-processor.tuner.db
     """
-    from tuner.app import study_queries
+    from tuner.app import model
     from tuner.cli.shared.output import show
     from tuner.core.ranking.ranked import parse_question
     from tuner.reports.model.explain import render_explanation, render_explanation_json
 
     question = parse_question(max_memory=max_memory, horizon=horizon)
-    record, found, rules = study_queries.explain_file(
-        study, question=question, confidence=confidence, cores=cores
-    )
+    record, found, rules = model.explain_file(study, question=question, confidence=confidence, cores=cores)
     render = render_explanation_json if as_json else render_explanation
     show(render(record, found, rules))
     return EXIT_NOTHING if isinstance(found, str) else 0

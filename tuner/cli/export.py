@@ -21,8 +21,8 @@ from tuner.cli.rank import (
     StudyFile,
     Within,
 )
+from tuner.cli.shared.exit_codes import EXIT_WEAKER
 from tuner.cli.shared.options import formats
-from tuner.cli.shared.output import EXIT_WEAKER
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli.shared.exit_codes import CUT_OFF
 from tuner.cli.shared.options import (
     BOXES,
     FILE,
@@ -25,7 +26,6 @@ from tuner.cli.shared.options import (
     setting,
     study_file,
 )
-from tuner.cli.shared.output import CUT_OFF
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Printing: results to stdout, all other lines to stderr; exit codes."""
+"""Printing: results to stdout, all other lines to stderr."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tuner.cli.shared.exit_codes import EXIT_NOTHING
 from tuner.core.domain.records import is_simulated, resume_arguments, simulation_notes
 
 if TYPE_CHECKING:
@@ -69,68 +69,3 @@ def go_on(session: Session, command: str, simulate: Path | None, where: Sequence
     echo_err(f"Continue with: {shlex.join(words)}")
     if after:
         echo_err("The command and its settings (--set) have to be as before: their secrets are not kept.")
-
-
-# The exit codes of tuner; docs/reference/exit-codes.md is generated from this table.
-
-
-EXIT_DONE = 0
-EXIT_BUG = 1  #: Python's own, for a traceback
-EXIT_INPUT = 2  #: input or environment
-EXIT_NOTHING = 3  #: nothing could be measured
-EXIT_STALE = 4  #: a runbook or choice is stale
-EXIT_WEAKER = 5  #: an answer weaker than required
-EXIT_BRAKED = 6  #: a safety limit stopped the study
-EXIT_INTERRUPTED = 130
-CUT_OFF = (EXIT_BRAKED, EXIT_INTERRUPTED)  #: before it was done; it can be resumed
-
-
-@dataclass(frozen=True, slots=True)
-class ExitCode:
-    """An exit code, as documented."""
-
-    code: int
-    meaning: str
-    then: str  #: what to do about it
-
-
-EXIT_CODES = (
-    ExitCode(EXIT_DONE, "success", "No action is needed."),
-    ExitCode(
-        EXIT_BUG,
-        "a bug in tuner",
-        "Report the bug with the traceback.",
-    ),
-    ExitCode(
-        EXIT_INPUT,
-        "invalid input or environment, for example an invalid option or config, or a full disk",
-        "The first line of the error names the problem and the place, the second line the remedy.",
-    ),
-    ExitCode(
-        EXIT_NOTHING,
-        "no result, because no layout was measured successfully or no layout can be ranked",
-        "Read the warnings (messages.md explains each warning).",
-    ),
-    ExitCode(
-        EXIT_STALE,
-        "a stale (outdated) result: a runbook differs from its study, or another layout is now better",
-        "Write the runbook again (`tuner export`), or measure the service again (`tuner grid`).",
-    ),
-    ExitCode(
-        EXIT_WEAKER,
-        "a weaker result than required. The budget ended before the answer was known, a layout was never"
-        " measured successfully, or every layout exceeds a limit. `tuner check` also ends with 5 if it cannot"
-        " decide, and `tuner lab` if a run failed",
-        "Continue the study with `--resume`, and `tuner lab` with `--results` (remedies: first-study.md).",
-    ),
-    ExitCode(
-        EXIT_BRAKED,
-        "a safety limit of the config stopped the study, which has some results",
-        "Find the programs that use the host, then continue the study with `--resume` (brake.md).",
-    ),
-    ExitCode(
-        EXIT_INTERRUPTED,
-        "interrupted by Ctrl-C or SIGTERM",
-        "Continue the study with `--resume`, and `tuner lab` with `--results`.",
-    ),
-)
