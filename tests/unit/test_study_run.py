@@ -19,8 +19,9 @@ from tuner.core.domain.window import Reading, VoidReason, Window
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.launch.plan_cells import spoils_launch
 from tuner.study.run import run_study
-from tuner.study.timetable import check_budget, spoils_launch
+from tuner.study.timetable import check_budget
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -14,7 +14,8 @@ from random import Random
 from tuner.core.domain.layout import Layout, spread_subset
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
-from tuner.study.timetable import Deadline, before_launches_s, guess_s
+from tuner.study.launch.plan_cells import Deadline
+from tuner.study.timetable import before_launches_s, guess_s
 
 LASTS_S = 540.0  #: about so long at most
 WINDOW_S = 15.0

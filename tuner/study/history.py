@@ -22,7 +22,7 @@ from tuner.core.domain.strategy import Observed, Proposal
 from tuner.core.windows.layout_check import RanLayouts
 from tuner.ports import Store
 from tuner.study.launch.outcome import AWAY
-from tuner.study.timetable import Block, Cell, spoils_launch
+from tuner.study.launch.plan_cells import Block, Cell, spoils_launch
 
 # What ran of the layouts of a study that is resumed.
 

@@ -23,9 +23,9 @@ from tuner.ports import Box, Progress, Stop, Store
 from tuner.study.history import Launched, new_launch, read_ran_before
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import SourceWatch, StudyOutcome, around_hooks, finishing, was_cut_off
+from tuner.study.launch.plan_cells import NO_END, Cell, Deadline
 from tuner.study.strategy_driver import FailingAlike, smallest_of
 from tuner.study.study_plan import StudyPlan, keep_gil, last_seen_s, note_inner
-from tuner.study.timetable import NO_END, Cell, Deadline
 
 if TYPE_CHECKING:
     from tuner.core.search.growth import Growth

@@ -23,7 +23,8 @@ from tuner.core.search.growth import (
 )
 from tuner.ports import Box
 from tuner.study.history import History
-from tuner.study.timetable import Cell, Timetable
+from tuner.study.launch.plan_cells import Cell
+from tuner.study.timetable import Timetable
 
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import What

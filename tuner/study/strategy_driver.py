@@ -14,7 +14,8 @@ from tuner.core.domain.strategy import Claim, Comparing, Foreseeing, Proposal, R
 from tuner.ports import Store
 from tuner.study.aging import LongerLaunches
 from tuner.study.history import History
-from tuner.study.timetable import Block, Cell, Timetable
+from tuner.study.launch.plan_cells import Block, Cell
+from tuner.study.timetable import Timetable
 
 if TYPE_CHECKING:
     from tuner.core.ranking.overview import Ending

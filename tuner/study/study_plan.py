@@ -18,8 +18,9 @@ from tuner.ports import Clock, Progress, Store
 from tuner.study.aging import LongerLaunches
 from tuner.study.history import History
 from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.launch.plan_cells import Block, Deadline
 from tuner.study.strategy_driver import Course
-from tuner.study.timetable import Block, Deadline, Timetable, check_budget
+from tuner.study.timetable import Timetable, check_budget
 
 
 class StudyPlan:

@@ -19,8 +19,9 @@ from tuner.study.first_look import n_of_first_block
 from tuner.study.fleet.roster import Work, covered_s
 from tuner.study.history import History, Launched
 from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.launch.plan_cells import Cell
 from tuner.study.strategy_driver import Failing, Recalled
-from tuner.study.timetable import Cell, Timetable
+from tuner.study.timetable import Timetable
 
 # What is still to come of a study on several boxes, and whether the budget has room for it.
 

@@ -29,7 +29,7 @@ from tuner.ports import Box, Stop
 from tuner.study.history import History, new_launch
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import lost_source_reason
-from tuner.study.timetable import NO_END, Cell, Deadline
+from tuner.study.launch.plan_cells import NO_END, Cell, Deadline
 
 TOLD_EVERY_S = 5.0  #: so often it is told how a launch goes
 _TOLD_PER_S = 20.0  #: by all boxes together at most: each costs the coordinator most of a millisecond

@@ -13,8 +13,8 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.messages.fleet import box_left_out
 from tuner.ports import Clock, FleetProgress, Store
 from tuner.study.history import Launched
+from tuner.study.launch.plan_cells import Cell
 from tuner.study.run import MOST_DISTURBED
-from tuner.study.timetable import Cell
 
 # The boxes of a study on several, and what each is at.
 

@@ -31,9 +31,9 @@ from tuner.core.windows.summary import mean_fixed_work_cpu_s, mean_or_none
 from tuner.core.windows.validity import few_items_warning, mixed_items_warning
 from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
 from tuner.study.launch.outcome import around_hooks, error_text, lost_source_reason
+from tuner.study.launch.plan_cells import NO_END, Cell, Deadline, NotWanted, spoils_launch
 from tuner.study.launch.rate_search import find_rate, usual_search_s
 from tuner.study.launch.watching import RunningLayout, Warmup
-from tuner.study.timetable import NO_END, Cell, Deadline, NotWanted, spoils_launch
 
 if TYPE_CHECKING:
     from tuner.study.launch.cross_check import SecondCounting

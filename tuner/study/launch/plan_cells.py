@@ -1,0 +1,131 @@
+"""The launches that a strategy asked for: earlier attempts at each, and what it still needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from math import inf
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WindowRecord
+from tuner.core.domain.strategy import Observed, Proposal
+from tuner.core.domain.window import Window
+from tuner.core.errors import MeasurementError
+
+PASSING = frozenset(
+    {"source-dry", "disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled", "counts-fell"}
+)  #: void reasons of the host, which may pass; all others are the launch's own
+
+
+def spoils_launch(window: Window | WindowRecord) -> bool:
+    """Whether what made *window* void will not go away while this launch runs."""
+    return any(reason.slug not in PASSING for reason in window.void)
+
+
+@dataclass(slots=True)
+class Cell:
+    """One place in a block: a layout, so many windows wanted of it, and what was tried."""
+
+    block: int
+    position: int
+    layout: Layout
+    window_s: float  #: length of each window
+    n_wanted: int
+    max_attempts: int
+    n_spoilt: int = 0  #: launches that failed or were spoilt
+    is_over_limit: bool = False  #: a launch passed a limit of the user's, and the layout is left out for it
+    tries: Counter[int] = field(default_factory=Counter)  #: window index -> windows taken, void ones included
+    kept: dict[int, Observed] = field(default_factory=dict)  #: the windows that count, by index
+    heat: int | None = None  #: cells of the block with the same number take turns; None: it is run alone
+
+    @property
+    def next_index(self) -> int | None:
+        """The window to take next; None: there is nothing left to try."""
+        if self.n_spoilt >= self.max_attempts or self.is_over_limit:
+            return None
+        for index in range(self.n_wanted):
+            if index not in self.kept and self.tries[index] < self.max_attempts:
+                return index
+        return None
+
+    @property
+    def is_done(self) -> bool:
+        """Tried to its end, for better or worse."""
+        return self.next_index is None
+
+    @property
+    def is_started(self) -> bool:
+        """Whether something came of it, good or bad."""
+        return bool(self.tries) or self.n_spoilt > 0 or self.is_over_limit
+
+    @property
+    def is_void(self) -> bool:
+        """Tried to its end with a window missing."""
+        return self.is_done and len(self.kept) < self.n_wanted
+
+    @property
+    def is_vain(self) -> bool:
+        """Tried to its end without a single window."""
+        return self.is_done and not self.kept
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Every launch of it failed or was spoilt, and none gave a window; or it is left out by the brake."""
+        return self.is_over_limit or (self.n_spoilt >= self.max_attempts and not self.kept)
+
+    @property
+    def asked(self) -> Proposal:
+        """What it was asked for as."""
+        return Proposal(self.layout, self.window_s, self.n_wanted, self.heat)
+
+    @property
+    def rest(self) -> Proposal:
+        """What it still needs, if all goes well."""
+        n_missing = 0 if self.is_done else self.n_wanted - len(self.kept)
+        return Proposal(self.layout, self.window_s, n_missing, self.heat)
+
+
+@dataclass(slots=True)
+class Block:
+    """The launches that a strategy asked for at once, in run order."""
+
+    number: int
+    cells: list[Cell]
+    is_closed: bool = False  #: nothing more is measured of it, whatever is missing
+
+    @property
+    def is_started(self) -> bool:
+        """Whether something of it is in the store."""
+        return any(cell.is_started for cell in self.cells)
+
+
+# Until when a launch may run, so that the budget of its study holds.
+
+
+HEAD_S = 5.0  #: that a window may begin anew after the cap of the warm-up, for the next look at usage
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The monotonic seconds at which a launch is to be gone; inf: there is no budget."""
+
+    ends_s: float = inf  #: the budget ends
+    share_ends_s: float = inf  #: this launch's share of it ends; the launches after it need the rest
+    stop_s: float = 0.0  #: it takes so long until a launch is gone
+
+    def warmup_s(self, now_s: float, windows_s: float) -> float:
+        """The longest warm-up, from *now_s* on, that leaves room for windows of *windows_s* in all."""
+        share_s = self.share_ends_s - now_s - windows_s - self.stop_s
+        whole_s = self.ends_s - now_s - windows_s - self.stop_s - HEAD_S
+        return max(0.0, min(share_s, whole_s))
+
+    def has_room(self, now_s: float, lasts_s: float) -> bool:
+        """Whether something that takes *lasts_s* ends in time, with the launch gone."""
+        return now_s + lasts_s + self.stop_s <= self.ends_s
+
+
+NO_END = Deadline()
+
+
+class NotWanted(MeasurementError):
+    """A launch that is being started is not wanted any more: that says nothing of its layout."""
