@@ -1,4 +1,4 @@
-"""Free memory, files, processes and ports that a study needs on this host, compared with what is there."""
+"""Free memory, files, processes and ports that a study needs on this host, and the free amounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner plan: the duration of a study, from a short pilot, and what limits it."""
+"""tuner plan: the duration of a study, from a short pilot, and its main limit."""
 
 from __future__ import annotations
 

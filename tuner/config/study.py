@@ -95,7 +95,8 @@ class StudySettings(Section):
     #: Largest number of attempts to measure one valid window
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
     #: Largest CPU use of other processes on the host, in cores. tuner rejects windows in which other
-    #: processes use more; None: 1 % of the cores, at least 0.15
+    #: processes use more. The default is all cores with `slices: auto`; None: 1 % of the cores, at least
+    #: 0.15
     foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
     #: Largest share of a window's time in which tasks may wait for memory. tuner rejects windows with more
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05

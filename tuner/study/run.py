@@ -1,4 +1,4 @@
-"""The use case: measure block after block what the strategy asks for and the store lacks."""
+"""The use case: measure the launches that the strategy requests and the store lacks, block by block."""
 
 from __future__ import annotations
 

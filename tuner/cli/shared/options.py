@@ -210,7 +210,7 @@ SETTINGS = {
     "foreign_limit": Setting(
         "CORES",
         "Reject a window if other processes on the host use more than this number of cores (default: "
-        "1 % of the cores, at least 0.15).",
+        "1 % of the cores, at least 0.15; all cores with --slices auto).",
         ORDER,
     ),
     "rate": Setting(
