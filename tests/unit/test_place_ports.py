@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tuner.bootstrap.configs.configs import settings_of
-from tuner.bootstrap.parts.own_sources import at_free_port, port_of
+from tuner.bootstrap.parts.own_sources import at_free_port, keeping_connections, port_of
 from tuner.core.text.address import bound_ports, rebind
 
 
@@ -78,6 +78,51 @@ def test_the_commands_of_all_variants_move(tmp_path: Path) -> None:
         ]
         assert changed.stop == kept.stop
     assert port_of(before) == 8123
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("gunicorn app:app --bind 127.0.0.1:8123", ["--keep-alive=75"]),
+        ("gunicorn app:app --bind 127.0.0.1:8123 --keep-alive 5", []),
+        ("env GUNICORN_CMD_ARGS=--keep-alive=5 gunicorn app:app", ["--keep-alive=5"]),
+    ],
+)
+def test_gunicorn_keeps_connections_that_are_idle_between_slices(
+    tmp_path: Path, command: str, options: list[str]
+) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        f"service: {{kind: gunicorn, command: '{command}'}}\nstudy: {{layouts: [2x2@gthread, 4x1@sync]}}\n"
+    )
+    before = settings_of(path, {})
+    after = keeping_connections(before)
+
+    assert after.service.kind == "script"
+    for name in ("gthread", "sync"):
+        words = after.service.of(name).environment["GUNICORN_CMD_ARGS"].split()
+        assert [word for word in words if word.startswith("--keep-alive")] == options
+        kept = before.service.of(name).environment["GUNICORN_CMD_ARGS"].split()
+        assert set(kept) <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("command", "seconds"),
+    [
+        ("uvicorn app:app --port 8123", "75"),
+        ("uvicorn app:app --port 8123 --timeout-keep-alive 5", None),
+        ("env UVICORN_TIMEOUT_KEEP_ALIVE=5 uvicorn app:app --port 8123", "5"),
+    ],
+)
+def test_uvicorn_keeps_connections_that_are_idle_between_slices(
+    tmp_path: Path, command: str, seconds: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("UVICORN_TIMEOUT_KEEP_ALIVE", raising=False)
+    path = tmp_path / "s.yaml"
+    path.write_text(f"service: {{kind: uvicorn, command: '{command}'}}\nstudy: {{layouts: [2x1]}}\n")
+    after = keeping_connections(settings_of(path, {}))
+
+    assert after.service.environment.get("UVICORN_TIMEOUT_KEEP_ALIVE") == seconds
 
 
 def test_variants_with_different_ports_have_no_single_port(tmp_path: Path) -> None:

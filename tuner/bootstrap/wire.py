@@ -243,6 +243,10 @@ def this_box(
                 warn(slug, text)
 
         gate, _ = gate_of(settings)
+        if record.n_resident > 1:
+            from tuner.bootstrap.parts.own_sources import keeping_connections
+
+            settings = keeping_connections(settings)
         first = stack.enter_context(_place(settings, record, study, held, warn_once, first_looks))
         numbers = count(2)
 

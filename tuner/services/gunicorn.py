@@ -154,6 +154,7 @@ SERVICE = Service(
     measuring_only=("--no-control-socket",),
     gate="feed",
     gate_reason=GATE_REASON,
+    idle_connections=(_CMD_ARGS, "--keep-alive=75", "--keep-alive"),  # else closed after 2 s
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
         "A worker keeps its connections: tuner spreads them evenly, unless you add --connections kept.",

@@ -88,6 +88,37 @@ def _inherited(service: ScriptSettings) -> Mapping[str, str]:
 # The port of a further launch on this host: an HTTP service that stays started keeps its own.
 
 
+def keeping_connections(settings: Settings) -> Settings:
+    """Return *settings* with a service that keeps connections open while it is idle between slices.
+
+    Otherwise all clients would connect again in each slice, which costs throughput that a layout alone has.
+    An option of the user stays.
+    """
+    service = settings.service
+    if service.kind != "script" or service.record is None:
+        return settings
+    if (rule := known_services()[service.record].idle_connections) is None:
+        return settings
+    variable, text, option = rule
+
+    def changed(one: ScriptSettings) -> dict[str, object]:
+        before = one.environment.get(variable, "")
+        is_option = text.startswith("-")
+        given = (*one.command, *before.split())
+        if any(word.startswith(option) for word in given) or (
+            not is_option and (before or variable in os.environ)
+        ):
+            return {}
+        return {"environment": {**one.environment, variable: f"{before} {text}".strip()}}
+
+    variants = {
+        name: service.variants[name].model_copy(update=changed(one))
+        for name, one in _variants(service).items()
+    }
+    update = {**changed(service), "variants": variants}
+    return settings.model_copy(update={"service": service.model_copy(update=update)})
+
+
 def port_of(settings: Settings) -> int | None:
     """Return the one port that all commands of the service name and the feeder sends to; None: there is no
     such port."""
