@@ -43,7 +43,8 @@ def clients_not_found(problem: str, n_clients: int) -> str:
 @warning(
     "connections-uneven",
     "",
-    "Use `--connections even` (the default), or more `--clients` ([HTTP](http.md)).",
+    "To give all workers about the same number of connections, use `--connections even` (the default) "
+    "or more `--clients` ([HTTP](http.md)).",
 )
 def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
     """Word it; *window* counts from 1."""
@@ -62,7 +63,7 @@ def uneven(fewest: float, most: float, starved_ratio: float) -> str:
 @warning(
     "latency-at-saturation",
     "",
-    "Use `--rate`, so that requests do not wait for earlier answers ([HTTP](http.md)).",
+    "With `--rate`, tuner sends each request without waiting for earlier answers ([HTTP](http.md)).",
 )
 def latency_at_saturation() -> str:
     return (
@@ -94,9 +95,9 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
 
 @warning(
     "requests-failed",
-    "More than 1 % of requests failed. `closed` is a broken connection, and `garbage` is an answer "
-    "that is not HTTP. `overdue` requests were not sent, because `max_outstanding` other requests "
-    "had no answer yet.",
+    "More than 1 % of requests failed. A request is `closed` if its connection broke, and `garbage` if "
+    "its answer is not HTTP. An `overdue` request was not sent, because `max_outstanding` other "
+    "requests had no answer yet.",
     "Correct the URL or the service, or lower `rate` ([HTTP](http.md)).",
 )
 def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:

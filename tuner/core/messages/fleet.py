@@ -9,7 +9,7 @@ from tuner.core.text.figures import pluralize
 
 @warning(
     "box-gone",
-    "Another host repeats the unfinished launch of the missing host.",
+    "If a host leaves the study, another host repeats its unfinished launch.",
     "Fix the printed problem, and start `tuner box` on the missing host again ([fleet](fleet.md)).",
 )
 def box_gone(host: str, why: str) -> str:
@@ -19,7 +19,7 @@ def box_gone(host: str, why: str) -> str:
 @warning(
     "box-left-out",
     "",
-    "Fix the printed problem, and start `tuner box` on the host again.",
+    "Fix the printed problem, and start `tuner box` on the printed host again.",
 )
 def box_left_out(host: str, why: str) -> str:
     return f"{host} gets no more work: {why}"
@@ -47,8 +47,9 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 @warning(
     "needs-boxes",
     "The study ends with exit code 5.",
-    "With `tuner grid --resume FILE`, continue on more hosts, on a single host, or with a larger "
-    "margin (`--within`) ([several hosts](method/boxes.md)).",
+    "Continue the study with `tuner grid --resume FILE` on more hosts or on a single host. You can "
+    "also accept a larger difference between layouts with `--within` ([several "
+    "hosts](method/boxes.md)).",
 )
 def needs_boxes(n_hosts: int) -> str:
     return (

@@ -10,7 +10,7 @@ from tuner.core.text.figures import pluralize, render_size
 @warning(
     "heat-smaller",
     "Layouts that do not fit into memory run later.",
-    "Free some memory, or use `--slices off`.",
+    "Free some memory, or use `--slices off` to run the layouts one after the other.",
 )
 def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
     return (
@@ -21,8 +21,8 @@ def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
 
 @warning(
     "slices-disagree",
-    "Noise does not explain the difference (99 %). tuner compares layouts that run alone instead.",
-    "In later studies, use `--slices off`.",
+    "With 99 % confidence, the difference between the two printed ratios is not noise.",
+    "In later studies, use `--slices off`, so that each layout runs alone.",
 )
 def slices_disagree(seen: Agreement) -> str:
     return (

@@ -15,8 +15,8 @@ _MOST_LEFTOVERS = 8
 @warning(
     "backend-found",
     "",
-    "If the printed program only forwards connections, as `docker-proxy` and `ssh` do, also list the "
-    "real backend: `backends: [docker-proxy, redis-server]`.",
+    "If the printed program only forwards connections, as `docker-proxy` and `ssh` do, add the real "
+    "backend to `backends` in the config.",
 )
 def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> str:
     more = "to change this, set `backends` in the config"
@@ -31,8 +31,8 @@ def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> st
 @warning(
     "container-load",
     "",
-    "If windows are invalid, reserve CPUs for the container, or raise `--foreign-limit`"
-    " ([containers](containers.md)).",
+    "If other processes make windows invalid, reserve CPUs for the container, or raise "
+    "`--foreign-limit` ([containers](containers.md)).",
 )
 def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
     """Word it; *hidden* is why other processes cannot be detected, empty: they can."""
@@ -51,7 +51,7 @@ def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
 @warning(
     "hook-failed",
     "The result of the study stays valid.",
-    "Read the output of the hook.",
+    "Read the output of the failed hook.",
 )
 def hook_failed(problem: str) -> str:
     return problem
@@ -92,10 +92,11 @@ def metrics_file(path: object, error: str | None) -> str:
 
 @warning(
     "host-speed",
-    "tuner regularly measures the CPU time of a fixed computation. It increases if the clock of the cores is "
-    "slower, or if other programs or virtual machines use the same cores, caches or memory.",
-    "The printed throughput is an average of both speeds. The ranking stays valid if the host became slower "
-    "or faster for all layouts alike. If possible, measure again on a host with constant speed.",
+    "tuner regularly measures the CPU time of a fixed computation. The computation takes more CPU time "
+    "if the clock of the cores is slower, or if other programs use the same cores, caches or memory.",
+    "The printed throughput is an average over the time before and after the change of speed. The "
+    "ranking stays valid if the host became slower or faster for all layouts alike. If possible, "
+    "measure again on a host with constant speed.",
 )
 def host_speed(host: str, slower: float, least: float, most: float, since: str) -> str:
     """Word it; *slower* is the change of CPU time, *least* and *most* its interval; *host* of a fleet."""
@@ -148,7 +149,7 @@ def no_memory_figures() -> str:
 @warning(
     "still-over",
     "",
-    "Find the programs that use the host ([safety limits](brake.md)).",
+    "Find the programs that load the host ([safety limits](brake.md)).",
 )
 def still_over(over: str, longest_s: float) -> str:
     return f"although no layout runs, {over}; waiting for at most {render_duration(longest_s)}"
@@ -165,7 +166,7 @@ def unfit(check: str, found: str, effect: str, cure: str) -> str:
 
 @warning(
     "view-failed",
-    "This is a bug in tuner, which does not affect the measurement.",
+    "The failed view is a bug in tuner, and does not affect the measurement.",
     "Report the printed line.",
 )
 def view_failed(error: Exception) -> str:

@@ -12,8 +12,8 @@ from tuner.core.text.figures import busy_cores, percent, pluralize
 
 @invalid_window(
     "braked",
-    "To protect the host, tuner stopped the launch at a [safety limit](brake.md).",
-    "If the safety limit is too low, raise it in the config.",
+    "To protect the host, tuner stops a launch that exceeds a [safety limit](brake.md).",
+    "If the safety limit is too low, raise the limit in the config.",
 )
 def braked(passed: str) -> str:
     return passed
@@ -22,7 +22,7 @@ def braked(passed: str) -> str:
 _clock_jumped = invalid_window(
     "clock-jumped",
     "",
-    "If the clock often makes windows invalid, check the time service (NTP) of the host.",
+    "If the clock of the host jumps often, check the time service (NTP) of the host.",
 )
 
 
@@ -52,8 +52,8 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 @invalid_window(
     "counts-unreadable",
     "",
-    "The warning `statsd-lines` prints an unreadable line. The service must send lines of the form "
-    "`NAME:1|c`, or `NAME:1|c|@0.1` for a tenth of its items ([statsd](probes-of-servers.md#statsd)).",
+    "The warning `statsd-lines` prints an unreadable line. For each finished item, the service must "
+    "send a line such as `NAME:1|c` ([statsd](probes-of-servers.md#statsd)).",
 )
 def counts_unreadable(n_lines: int) -> str:
     lines = pluralize(n_lines, "line")
@@ -74,8 +74,8 @@ def disturbed(used_cores: float, limit_cores: float) -> str:
 
 @invalid_window(
     "launcher-died",
-    "Another process killed supervisord, which starts the workers, or the host ran out of memory.",
-    "Read the kernel's log (`dmesg`).",
+    "supervisord, which starts the workers, was killed by another process or for lack of memory.",
+    "The kernel's log (`dmesg`) shows whether the host ran out of memory.",
 )
 def launcher_died(which: str) -> str:
     return f"{which} ended while the layout ran"
@@ -83,10 +83,10 @@ def launcher_died(which: str) -> str:
 
 _layouts_alike = invalid_window(
     "layouts-alike",
-    "Two layouts ran the same number of processes or threads, because the number is fixed. The study "
-    "ends with exit code 2.",
-    "Remove the fixed number from the command, a start script, a configuration file or the "
-    "application ([details](services/README.md#what-runs-is-compared)).",
+    "Two layouts ran the same number of processes or threads, because the service fixes this number. "
+    "The study ends with exit code 2.",
+    "Remove the fixed number of processes or threads from the command, start script, configuration "
+    "file or application ([details](services/README.md#what-runs-is-compared)).",
 )
 
 
@@ -103,7 +103,8 @@ def threads_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str
 
 @invalid_window(
     "memory-pressure",
-    "The config key `memory_pressure_limit` sets the highest allowed share of waiting.",
+    "The config key `memory_pressure_limit` sets the largest share of time in which tasks may wait for "
+    "memory.",
     "Use fewer processes, or a host with more memory.",
 )
 def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
@@ -141,8 +142,7 @@ def packets_lost(n_packets: int) -> str:
 @invalid_window(
     "probe-gap",
     "",
-    "The web page, server or command that the probe reads was slow or did not answer. Query the "
-    "page, server or command by hand ([probes](probes.md)).",
+    "Check by hand whether the page, server or command of the [probe](probes.md) answers.",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -151,8 +151,8 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
 
 @invalid_window(
     "probes-disagree",
-    "Two probes, here `queue` and `log`, should count the same items.",
-    "To find out which probe is wrong, count the items of one minute by hand. Often a probe also "
+    "Two probes should count the same items, but their counts differ.",
+    "To find out which probe is wrong, count the items of one minute by hand. A wrong probe often "
     "counts retries or failed items, or misses log lines or packets ([probes](probes.md)).",
 )
 def probes_disagree(
@@ -204,10 +204,11 @@ def worker_died(worker: str, how: str) -> str:
 
 _wrong_layout = invalid_window(
     "wrong-layout",
-    "The layout requires another number of processes or threads.",
-    "Check that the command passes `{threads}` to the service. If the service also starts threads "
-    "that do not work on items, set `max_extra_threads` to their number. Do not count the threads of "
-    "numeric libraries ([inner threads](inner-threads.md)).",
+    "The service runs another number of processes or threads than the layout requires.",
+    "Check that the command in the config passes `{threads}` to the service. If the service also "
+    "starts threads that do not work on items, set `max_extra_threads` to the number of these threads. "
+    "The key `max_extra_threads` does not include threads of numeric libraries ([inner "
+    "threads](inner-threads.md)).",
 )
 
 

@@ -38,9 +38,9 @@ def short_window(
 
 @warning(
     "gil-came-back",
-    "The results are those of Python with the GIL.",
+    "The results hold for Python with the GIL, not for Python without the GIL.",
     "Use a version of the printed module that supports Python without the GIL. You can also keep the "
-    "GIL off with `PYTHON_GIL=0`, but the module may then crash.",
+    "GIL off with `PYTHON_GIL=0`, but the printed module may then crash.",
 )
 def gil_came_back(module: str | None, variant: str) -> str:
     why = "a module was" if module is None else f"module {module} was"
@@ -79,8 +79,8 @@ def launch_lost_its_source(problem: str) -> str:
 @warning(
     "log-long",
     "",
-    "Let the service write less to its log, because much output slows the service down. If the probe "
-    "reads the log, it may miss lines (`log-cut`).",
+    "Let the service write less to its log, because much output slows the service down. A probe that "
+    "reads the log may miss lines (`log-cut`).",
 )
 def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kept_bytes: int) -> str:
     """Word it; *program* counts from 1."""
@@ -92,7 +92,7 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 
 _memory_grows = warning(
     "memory-grows",
-    "A start that takes longer than two minutes can look the same.",
+    "A start that takes longer than two minutes can also cause this warning.",
     "Find the leak, or restart the service regularly.",
 )
 
@@ -136,7 +136,7 @@ _mixed_items = warning(
     "mixed-items",
     "",
     "Measure with the same mix and order of items as in production, and with long windows. You can "
-    "also measure short and long items in two separate studies. If tuner does not fill the queue, "
+    "also measure short and long items in two separate studies. If another program fills the queue, "
     "first check that the queue is never empty.",
 )
 
@@ -165,7 +165,7 @@ def uneven_counts(layout: Layout, within_s: float, fewest: int, most: int, dispe
 
 _never_settled = warning(
     "never-settled",
-    "Throughput was not steady at the end of the warm-up, in more launches than chance can explain.",
+    "In more launches than chance can explain, throughput was not steady at the end of the warm-up.",
     "The page [warm-up](warmup.md) explains the printed reason. If the service starts slowly, raise "
     "`--warmup-cap`.",
 )
@@ -220,7 +220,8 @@ def several_interpreters(layout: Layout, n: int) -> str:
 @warning(
     "stopped-by-kill",
     "",
-    "Set `stop.wait` to more than the duration of the longest item, or check `stop.signal`.",
+    "Set `stop.wait` to more than the duration of the longest item, or check that `stop.signal` ends "
+    "the service.",
 )
 def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: float, signal: str) -> str:
     return (
@@ -231,7 +232,7 @@ def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: floa
 
 _throughput_falls = warning(
     "throughput-falls",
-    "The loss per hour is larger than `--within`.",
+    "The loss of throughput per hour is larger than `--within`.",
     "Restart the service regularly, or measure with a longer `--window` whether the loss continues.",
 )
 

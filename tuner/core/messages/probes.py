@@ -18,7 +18,7 @@ _MOST_NAMES = 5
 @warning(
     "count-restarted",
     "Items that finished between tuner's last reading and the restart of the count are not counted.",
-    "Find the cause of the restart. A restart is normal if workers replace themselves "
+    "Find out why the count restarted. A restart of the count is normal if workers replace themselves "
     "(`max-requests`) or Celery's broker was down. If the count restarts more than three times in a "
     "launch, the launch fails.",
 )
@@ -29,7 +29,8 @@ def count_restarted(source: str, series: str, before: float, after: float) -> st
 
 @warning(
     "cross-check-gap",
-    "The window is valid, although the second probe (`cross_check`) could not confirm its count.",
+    "The window is valid, although the second probe (`cross_check`) could not confirm the count of the "
+    "first probe.",
     "Follow the advice for `probe-gap`.",
 )
 def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> str:
@@ -39,7 +40,7 @@ def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> s
 
 @warning(
     "log-cut",
-    "If a log becomes very long, tuner itself deletes its beginning (`log-long`).",
+    "If a log becomes very long, tuner itself deletes the beginning of the log (`log-long`).",
     "Let logrotate rename the log (`create`) instead of truncating it (`copytruncate`), or log less.",
 )
 def log_cut(layout: Layout, log: object, n_times: int) -> str:
@@ -72,8 +73,8 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 @warning(
     "statsd-lines",
     "",
-    "If lines are unreadable, correct the code of the service that sends them. If lines have another "
-    "type, set `probe.name` to the name of a counter (`|c`). If lines are not metrics, find the "
+    "If lines are unreadable, correct the code of the service that sends them. If a line is not a "
+    "counter, set `probe.name` to the name of a counter (`|c`). If lines are not metrics, find the "
     "program that sends them.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
@@ -90,7 +91,8 @@ def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example:
 @warning(
     "statsd-names",
     "",
-    "Set `probe.name` to a counter that the warning lists. Clients of statsd often add a prefix to the name.",
+    "Set `probe.name` to a counter that the warning lists. Clients of statsd often add a prefix to the "
+    "name of a counter.",
 )
 def statsd_names(layout: Layout, names: str, others: Sequence[str]) -> str:
     more = " and others" if len(others) > _MOST_NAMES else ""

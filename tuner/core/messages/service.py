@@ -31,8 +31,8 @@ def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
 @warning(
     "nothing-feeds",
     "",
-    "Follow the printed advice, because tuner feeds no items to this service. The config key "
-    "`feeder: {kind: command, ...}` starts a program that feeds items.",
+    "Follow the printed advice, because tuner feeds no items to this service. With the config key "
+    "`feeder: {kind: command, ...}`, tuner starts a program that feeds items.",
 )
 def nothing_feeds(advice: str) -> str:
     return advice
@@ -41,7 +41,7 @@ def nothing_feeds(advice: str) -> str:
 @warning(
     "probe-costs",
     "",
-    "The comparison of layouts is valid, but throughput is higher in production, without this probe. "
+    "The comparison of layouts is valid, but without this probe, throughput is higher in production. "
     "`tuner services show NAME` lists other probes.",
 )
 def probe_costs(cost: str) -> str:
@@ -62,7 +62,7 @@ def describe_queue(service: str, added: str) -> str:
 
 @warning(
     "service-behind",
-    "With a script, tuner feeds no items, and cannot set the layout of a service that the script starts.",
+    "tuner feeds no items to a script, and cannot set the layout of a service that a script starts.",
     "If the script starts the service that the message names, add the printed option.",
 )
 def service_behind(program: str, service: str) -> str:

@@ -12,8 +12,9 @@ from tuner.core.text.figures import format_block, pluralize, render_duration
 @warning(
     "box-not-quiet",
     "",
-    "When the host is quiet, continue with `tuner grid --resume FILE`. On a desktop, begin a new study with"
-    " `--foreign-limit 64`, so that other processes make no window invalid.",
+    "When other programs no longer disturb the host, continue the study with `tuner grid --resume "
+    "FILE`. On a desktop, begin a new study with `--foreign-limit 64`, so that other processes make no "
+    "window invalid.",
 )
 def box_not_quiet(n_launches: int) -> str:
     return (
@@ -25,9 +26,9 @@ def box_not_quiet(n_launches: int) -> str:
 
 _braked = warning(
     "braked",
-    "The study stops with exit code 6, or with 3 if it has no valid window.",
-    "Find the programs that use the host, then continue with `tuner grid --resume FILE` ([safety "
-    "limits](brake.md)).",
+    "The study stops with exit code 6, or with exit code 3 if it has no valid window.",
+    "Find the programs that load the host, then continue the study with `tuner grid --resume FILE` "
+    "([safety limits](brake.md)).",
 )
 
 
@@ -102,7 +103,7 @@ def block_without_window_on(layout: Layout, block: int, host: str) -> str:
 
 @warning(
     "chosen-otherwise",
-    "The study continues with the rules and the guarantee of this version.",
+    "The study continues with the rules and the guarantee of the installed version of tuner.",
     "No action is needed.",
 )
 def chosen_otherwise(n_blocks: int, first: int) -> str:
@@ -128,7 +129,8 @@ def fails_alike(n_launches: int, smallest: Layout) -> str:
 @warning(
     "grid-grows",
     "",
-    "To prevent larger layouts, use `--layouts` or `--max-connections` ([growth](method/growth.md)).",
+    "To keep tuner from adding larger layouts, use `--layouts` or `--max-connections` "
+    "([growth](method/growth.md)).",
 )
 def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
     return (
@@ -140,7 +142,7 @@ def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
 @warning(
     "left-out",
     "",
-    "Read the earlier warnings, which contain the reason.",
+    "Earlier warnings contain the reason why the layout gave no valid window.",
 )
 def left_out(layout: Layout) -> str:
     return f"{layout} gave no valid window at any attempt; it is left out"
