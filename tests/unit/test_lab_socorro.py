@@ -205,7 +205,7 @@ def test_two_cores_are_full_with_any_layout_and_24_are_not(whole: Outcome) -> No
     assert far.holds is True
     assert wording("lab.one-process-stops-gil") in whole.follows
     assert enough_far.holds is False  # 12 threads leave the GIL idle a part of the time: 24 do not
-    assert whole.follows.count(". ") == 7
+    assert whole.follows.count(". ") == 11
     assert wording("lab.cores-box") in start_of(whole.follows)
 
 

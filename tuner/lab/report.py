@@ -90,7 +90,11 @@ def _beginning(outcome: Outcome, box: str) -> list[str]:
         lines.append(f"Other processes disturbed {pluralize(n_disturbed, 'run')}, which no claim uses.")
     if any(row.is_disturbed for row in outcome.rows):
         lines.append("A row that has only disturbed runs is marked with !.")
-    return [f"Published: {outcome.source}. {outcome.experiment.what}", " ".join(lines)]
+    publication, _, conditions = outcome.source.partition("; ")
+    source = f"The experiment repeats the publication {publication}."
+    if conditions:
+        source += f" The published experiment had these settings: {conditions}."
+    return [f"{source} {outcome.experiment.what}", " ".join(lines)]
 
 
 def _tables(outcome: Outcome) -> list[Table]:

@@ -49,9 +49,9 @@ class Gnocchi:
     publication = "gnocchi"
     what = (
         "A batch processes eight series, in a plain loop or, as in Gnocchi, on a pool of threads that is "
-        "created for the batch. Each series is read, processed for 6.75 us and written. A series takes "
-        "seven calls if it is in a file (in memory if the host has /dev/shm), or two commands if it is in "
-        "Redis. The time of a batch is the median over three seconds."
+        "created for the batch. Each series is read, processed for 6.75 us and written. A series "
+        "in a file takes seven calls, and a series in Redis two commands. The files are in memory if the "
+        "host has /dev/shm. The time of a batch is the median over three seconds."
     )
     parameters = ("target", "away us", "threads")
     figures = (
@@ -160,7 +160,7 @@ class Gnocchi:
             "A pool of threads is faster than a plain loop if the pool saves more waiting time than it "
             "costs. On this host a pool should be faster if each of the eight operations of a batch waits "
             f"longer than {waits}. The rule is right in {len(reported) - len(wrong)} of the "
-            f"{len(reported)} measured rows in which all runs agree on the faster way."
+            f"{len(reported)} measured rows in which all runs agree whether the pool is faster."
         )
 
 
@@ -258,7 +258,8 @@ def _judge_rows(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[
 def _rule(runs: Measured) -> LabClaim:
     """Return the rule, checked on every row of a pool."""
     claim = (
-        "Not published: a pool of threads is faster than a loop if it saves more waiting time than it costs. "
+        "Not published: a pool of threads is faster than a loop if the pool saves more waiting time than it "
+        "costs. "
         "A loop waits eight times per batch, but a pool of N threads only ceil(8 / N) times."
     )
     operations, costs = operations_of(runs), pool_costs(runs)
@@ -268,7 +269,7 @@ def _rule(runs: Measured) -> LabClaim:
     n_fitted = len(set(pool_rows(runs)) & set(reported))
     why = (
         f"The rule is right in {len(reported) - len(wrong)} of the {len(reported)} measured rows in which "
-        f"all runs agree on the faster way"
+        f"all runs agree whether the pool is faster"
     )
     if wrong:
         why += (

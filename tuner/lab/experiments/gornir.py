@@ -44,10 +44,10 @@ class Gornir:
     publication = "gornir_2020"
     what = (
         "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. The tasks run as "
-        "goroutines, as asyncio coroutines, or on nornir's pool of threads. Go runs with GOMAXPROCS 1, the "
-        "number of cores, or 100 (Go 1, Go cores, Go 100). All times are times of the whole process, "
-        "including its start. Instead of gornir's parallel runner, a small program of tuner starts the "
-        "goroutines."
+        "goroutines, as asyncio coroutines, or on nornir's pool of threads. Go 1, Go cores and Go 100 "
+        "are goroutines with GOMAXPROCS 1, the number of cores, and 100. All times are times of the "
+        "whole process, including its start. Instead of gornir's parallel runner, a small program of tuner "
+        "starts the goroutines."
     )
     parameters = ("wait s", "pool")
     figures = (
@@ -132,9 +132,9 @@ class Gornir:
             raise NotRunError("no batch was run")
         cpu_us, beside_s = [], []
         for pool, how, all_of_them in (
-            (CORES, "with goroutines", "as goroutines"),
-            (ASYNCIO, "with asyncio coroutines", "as coroutines"),
-            (None, "with a pool of threads (the smallest within 5 % of the shortest time)", "on threads"),
+            (CORES, "with goroutines", "with goroutines"),
+            (ASYNCIO, "with asyncio coroutines", "with coroutines"),
+            (None, "with the smallest pool of threads within 5 % of the shortest time", "with threads"),
         ):
             own = [(wait, table.enough(wait) if pool is None else pool) for wait in table.waits]
             there = [(wait, table[wait, one]) for wait, one in own if one and (wait, one) in table]
@@ -146,8 +146,9 @@ class Gornir:
             raise NotRunError("neither Go with as many as cores, nor asyncio, nor nornir was run")
         return (
             f"The CPU time of the process, divided by its number of waits, is {join_words(cpu_us)}. "
-            f"{N_TASKS} simultaneous waits take longer than one wait, by {join_words(beside_s)} "
-            f"(medians over waits of {join_words([f'{1e3 * wait:g}' for wait in table.waits])} ms)."
+            f"{N_TASKS} simultaneous waits take longer than one wait. The difference is "
+            f"{join_words(beside_s)} (medians over waits of "
+            f"{join_words([f'{1e3 * wait:g}' for wait in table.waits])} ms)."
         )
 
 

@@ -107,7 +107,7 @@ class Nornir:
                 waits = "" if beyond else "waits of "
                 beyond.append(f"{cpu_s[1] - cpu_s[0]:+.2f} s for {waits}{1e3 * wait:g} ms ({started})")
         within = f"within {100 * KNEE_WITHIN:.0f} % of its shortest time"
-        text = f"To come {within}, a batch needs these numbers of workers (threads): {', '.join(knees)}."
+        text = f"To come {within}, a batch needs at least these numbers of workers: {', '.join(knees)}."
         more = (
             " With the largest tested number of workers, the CPU time of a batch changes by "
             f"{', '.join(beyond)}."

@@ -107,8 +107,9 @@ def follows(rows: Sequence[Row]) -> str:
     return (
         f"With one thread per job, the time of a batch stays the same up to {_flat_to(own):g} jobs per core. "
         f"With {most:g} jobs per core, a batch takes {own[most].of('ratio') / own[1.0].of('ratio'):.2f} "
-        f"times (and must take at least {seen.least(most) / own[1.0].of('ratio'):.2f} times) as long as with "
-        f"1 job per core. If a semaphore lets only one job per core compute, the time of a batch changes by "
+        f"times as long as with 1 job per core. With {most:g} jobs per core, the "
+        f"shortest possible time is {seen.least(most) / own[1.0].of('ratio'):.2f} times as long. "
+        f"If a semaphore lets only one job per core compute, the time of a batch changes by "
         f"{min(saved):+.0f} to {max(saved):+.0f} %. With a scheduled pool of "
         f"{steps[most].of('n_threads'):.0f} threads, a batch takes "
         f"{over(steps[most], held[most]).value:.2f} times as long as with the semaphore and "

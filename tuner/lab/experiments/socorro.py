@@ -55,8 +55,8 @@ class Socorro:
         "tuner's crash processor analyses synthetic crash dumps, which need as much CPU and wait as long as "
         "those of 2014. Load is the mean number of active tasks. Python CPU is the CPU use of a worker "
         "process without its child processes. The rows for 24 cores are not measured: tuner simulates them "
-        "from the CPU and waiting times of 1x1 on this host. The model computes the same queueing network "
-        "as the simulation."
+        "from the CPU and waiting times of 1x1 on this host. The model and the simulation "
+        "describe the same queueing network."
     )
     parameters = ("box", "task manager", "processes", "threads")
     figures = (

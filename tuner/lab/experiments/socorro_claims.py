@@ -93,18 +93,18 @@ def describe_bound(seen: SocorroRows, box: str) -> str:
     gil = 600 / demands.gil_s if machine.has_gil and demands.gil_s else float("inf")
     cores = 600 * float(machine.total_speed(np.asarray(np.inf))) / demands.cpu_s
     seen_s = row.measured.get("python_percent")
-    held = "" if seen_s is None else f"; in {REFERENCE} Python code used {seen_s.median:.0f} % of a core"
+    held = "" if seen_s is None else f". In {REFERENCE}, Python code used {seen_s.median:.0f} % of a core"
     busy = row.of("cpu_percent") / 100
     if gil < cores:
         return (
-            f"The GIL limits one process to {gil:.0f} items per ten minutes (an item needs the GIL for "
-            f"{1e3 * demands.gil_s:.1f} ms){held}. The cores would allow {cores:.0f} items per ten minutes; "
-            f"{REFERENCE} kept {busy:.1f} of {machine.cores:g} cores busy"
+            f"The GIL limits one process to {gil:.0f} items per ten minutes, because an item needs the GIL "
+            f"for {1e3 * demands.gil_s:.1f} ms{held}. The cores would allow {cores:.0f} items per ten "
+            f"minutes. {REFERENCE} kept {busy:.1f} of {machine.cores:g} cores busy"
         )
     one_gil = f". The GIL would allow one process {gil:.0f} items per ten minutes" if machine.has_gil else ""
     return (
-        f"The cores limit every layout to at most {cores:.0f} items per ten minutes ({REFERENCE} kept "
-        f"{busy:.2f} of {machine.cores:g} cores busy){one_gil}{held}"
+        f"The cores limit every layout to at most {cores:.0f} items per ten minutes. {REFERENCE} kept "
+        f"{busy:.2f} of {machine.cores:g} cores busy{one_gil}{held}"
     )
 
 
@@ -207,8 +207,8 @@ def _mob(seen: SocorroRows, box: str) -> LabClaim:
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         ratio = over(mob, reference, ITEMS)
         return both(ratio.at_least(MOB[0]), ratio.at_most(MOB[1])), (
-            f"{CORES} processes finish {format_ratio(ratio)} times as many items. {format_cpu(mob)}; "
-            f"{format_cpu(reference)}."
+            f"{CORES} processes finish {format_ratio(ratio)} times as many items as one process. "
+            f"{format_cpu(mob)}; {format_cpu(reference)}."
         )
 
     claim = (
