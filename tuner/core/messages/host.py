@@ -92,8 +92,9 @@ def metrics_file(path: object, error: str | None) -> str:
 
 @warning(
     "host-speed",
-    "tuner regularly measures the CPU time of a fixed computation. The computation takes more CPU time "
-    "if the clock of the cores is slower, or if other programs use the same cores, caches or memory.",
+    "To notice changes of speed, tuner regularly measures the CPU time of a fixed computation. The "
+    "computation takes more CPU time if the clock of the cores is slower, or if other programs or "
+    "virtual machines use the same cores, caches or memory.",
     "The printed throughput is an average over the time before and after the change of speed. The "
     "ranking stays valid if the host became slower or faster for all layouts alike. If possible, "
     "measure again on a host with constant speed.",
@@ -166,7 +167,7 @@ def unfit(check: str, found: str, effect: str, cure: str) -> str:
 
 @warning(
     "view-failed",
-    "The failed view is a bug in tuner, and does not affect the measurement.",
+    "The failure of the live view is a bug in tuner, and does not affect the measurement.",
     "Report the printed line.",
 )
 def view_failed(error: Exception) -> str:

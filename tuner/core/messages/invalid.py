@@ -51,9 +51,9 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 
 @invalid_window(
     "counts-unreadable",
-    "",
-    "The warning `statsd-lines` prints an unreadable line. For each finished item, the service must "
-    "send a line such as `NAME:1|c` ([statsd](probes-of-servers.md#statsd)).",
+    "The warning `statsd-lines` prints one of the unreadable lines.",
+    "The service must count its finished items with lines such as `NAME:1|c` "
+    "([statsd](probes-of-servers.md#statsd)).",
 )
 def counts_unreadable(n_lines: int) -> str:
     lines = pluralize(n_lines, "line")
@@ -74,7 +74,7 @@ def disturbed(used_cores: float, limit_cores: float) -> str:
 
 @invalid_window(
     "launcher-died",
-    "supervisord, which starts the workers, was killed by another process or for lack of memory.",
+    "Another process or the kernel killed supervisord, which starts the workers.",
     "The kernel's log (`dmesg`) shows whether the host ran out of memory.",
 )
 def launcher_died(which: str) -> str:

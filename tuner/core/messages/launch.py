@@ -61,8 +61,8 @@ def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> s
 _launch_failed = warning(
     "launch-failed",
     "",
-    "Read the printed reason. The section [A launch that fails](#a-launch-that-fails) explains "
-    "frequent reasons.",
+    "Read the printed reason. The section [A launch that fails](#a-launch-that-fails) explains why "
+    "launches often fail.",
 )
 
 
@@ -93,7 +93,7 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 _memory_grows = warning(
     "memory-grows",
     "A start that takes longer than two minutes can also cause this warning.",
-    "Find the leak, or restart the service regularly.",
+    "Find the memory leak, or restart the service regularly.",
 )
 
 

@@ -73,9 +73,9 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 @warning(
     "statsd-lines",
     "",
-    "If lines are unreadable, correct the code of the service that sends them. If a line is not a "
-    "counter, set `probe.name` to the name of a counter (`|c`). If lines are not metrics, find the "
-    "program that sends them.",
+    "If lines are unreadable, correct the code of the service that sends them. If lines have a type "
+    "other than counter (`|c`), set `probe.name` to the name of a counter. If lines are not metrics, "
+    "find the program that sends them.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = pluralize(n_lines, "line")

@@ -62,7 +62,7 @@ def describe_queue(service: str, added: str) -> str:
 
 @warning(
     "service-behind",
-    "tuner feeds no items to a script, and cannot set the layout of a service that a script starts.",
+    "For a script, tuner feeds no items, and cannot set the layout of a service that the script starts.",
     "If the script starts the service that the message names, add the printed option.",
 )
 def service_behind(program: str, service: str) -> str:

@@ -26,7 +26,7 @@ def box_not_quiet(n_launches: int) -> str:
 
 _braked = warning(
     "braked",
-    "The study stops with exit code 6, or with exit code 3 if it has no valid window.",
+    "The study stops with exit code 6, or with exit code 3 if the study has no valid window.",
     "Find the programs that load the host, then continue the study with `tuner grid --resume FILE` "
     "([safety limits](brake.md)).",
 )
@@ -65,7 +65,7 @@ def budget_over_in_fleet(n_windows: int) -> str:
 
 _budget_short = warning(
     "budget-short",
-    "The remaining budget may be too short.",
+    "The time that is left of `--budget` may be too short.",
     "Use a longer `--budget`, fewer layouts or a shorter `--warmup-cap` ([time](time.md)).",
 )
 
@@ -161,7 +161,7 @@ def never_started(service: str, smallest: Layout, *, failed_in: Literal["start",
 _source_away = warning(
     "source-away",
     "When the broker answers again, tuner repeats the launch.",
-    "Start the broker. If the study has stopped, continue it with `tuner grid --resume FILE`.",
+    "Start the broker. If the study has stopped, continue the study with `tuner grid --resume FILE`.",
 )
 
 
