@@ -225,7 +225,7 @@ def _further_away(rows: Sequence[Row]) -> list[LabClaim]:
         found.append(
             LabClaim(
                 f"A pool of {n_threads_of(far.at)} threads gains more if a {target} delays answers by "
-                f"{far.at[1]:g} us than if it delays them by {near.at[1]:g} us.",
+                f"{far.at[1]:g} us than by {near.at[1]:g} us.",
                 here[1].median > here[0].median if apart and min(one.n for one in here) > 1 else None,
                 f"Measured: the pool is {here[1].median:.2f} times as fast as the plain loop with "
                 f"{far.at[1]:g} us, and {here[0].median:.2f} times with {near.at[1]:g} us. The measured "

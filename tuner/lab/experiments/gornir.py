@@ -146,9 +146,9 @@ class Gornir:
             raise NotRunError("neither Go with as many as cores, nor asyncio, nor nornir was run")
         return (
             f"The CPU time of the process, divided by its number of waits, is {join_words(cpu_us)}. "
-            f"{N_TASKS} simultaneous waits take longer than one wait. The difference is "
-            f"{join_words(beside_s)} (medians over waits of "
-            f"{join_words([f'{1e3 * wait:g}' for wait in table.waits])} ms)."
+            f"{N_TASKS} simultaneous waits take longer than one wait, by "
+            f"{join_words(beside_s)}. These figures are medians over waits of "
+            f"{join_words([f'{1e3 * wait:g}' for wait in table.waits])} ms."
         )
 
 
