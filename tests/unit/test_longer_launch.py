@@ -13,7 +13,8 @@ import pytest
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.exporting import compare_studies
-from tuner.app.study_queries import rank_file, replay_study
+from tuner.app.model import calibrate_file, explain_file
+from tuner.app.study_queries import overview, rank_file, replay_study
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.ranking.ranked import Ranking
@@ -216,3 +217,19 @@ def test_a_comparison_is_of_the_launches_that_the_race_learnt_from(tmp_path: Pat
     assert change is not None
     of_a = [number for number, one in fallen.launches() if one.layout == A and one.warmup_s is not None]
     assert change.n_launches[1] == len(of_a) - 1  # without the hour
+
+
+def test_a_calibration_and_an_explanation_are_of_the_launches_that_the_race_learnt_from(
+    tmp_path: Path,
+) -> None:
+    store = measured(-1.0)
+    long_ones = {number for number, one in store.launches() if one.n_windows == 6}
+    file = kept(tmp_path / "s.tuner.db", store)
+    ordinary = [one for one in store.windows() if one.layout == A and one.launch_id not in long_ones]
+
+    (of_a,) = [one for one in calibrate_file(file).measured if one.layout == A]
+    assert of_a.n_windows == len(ordinary)
+    assert of_a.throughput_per_s == pytest.approx(
+        sum(one.n_done for one in ordinary) / sum(one.length_s for one in ordinary)
+    )
+    assert explain_file(file)[2] == overview(file).rules

@@ -18,7 +18,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError
 from tuner.ports import Store
-from tuner.study.aging import memory_growth
+from tuner.study.aging import memory_growth, without_longer
 from tuner.study.calibration_run import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
 
 if TYPE_CHECKING:
@@ -210,13 +210,14 @@ def explain_file(
 
     asked = question or RankingOptions()
     with open_store(file, read_only=True) as store:
-        record, sums = store.study(), store.sums()
+        record, everything = store.study(), store.sums()
+        sums = without_longer(store, everything)
         limits, verdicts = asked.limits_of(record), {}
         if limits:  # without limits there are no verdicts, and ranking 100 000 windows takes a while
             from tuner.core.ranking.ranking import rank
 
             level = confidence or record.confidence
-            growth = memory_growth(store, sums, level, asked.horizon_of(record))
+            growth = memory_growth(store, everything, level, asked.horizon_of(record))
             verdicts = rank(record, sums, confidence=level, limits=limits, growth=growth).verdicts
         elif confidence is not None:
             raise ConfigError(
@@ -229,6 +230,6 @@ def explain_file(
 
             launches = [launch for _, launch in store.launches()]
             trends = throughput_trends(record, launches, record.confidence)
-            growth = memory_growth(store, sums, record.confidence, asked.horizon_of(record))
+            growth = memory_growth(store, everything, record.confidence, asked.horizon_of(record))
             found = replace(found, trends_per_h=trends, memory_growth=growth)
     return record, found, rules_of(found, cores)
