@@ -122,7 +122,28 @@ FIRST_TEST = 5  #: blocks before the first test, as irace's firstTest
 WINDOWS = 2000  #: the budget when none is given
 
 
-class FRace:
+class _Blocks:
+    """Randomised blocks of the layouts that are left, until the windows are used up."""
+
+    def __init__(self, goal: Goal, seed: int, n_windows: int) -> None:
+        self._goal, self._random, self._left = goal, Random(seed), n_windows
+        self._survivors = list(goal.layouts)
+        self._launches = Launches()
+
+    def propose(self) -> Sequence[Proposal]:
+        """Return the next block."""
+        if len(self._survivors) < 2 or self._left < len(self._survivors):
+            return []
+        order = list(self._survivors)
+        self._random.shuffle(order)
+        return [Proposal(layout, self._goal.max_window_s) for layout in order]
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """Return the value of each measured layout, without the drift between blocks."""
+        return self._launches.estimates(self._goal.confidence)
+
+
+class FRace(_Blocks):
     """Friedman's test after every block; where it finds a difference, a t-test on rank sums drops layouts.
 
     With two left, Wilcoxon's signed-rank test decides. It ends with one layout, or when the next block would
@@ -134,22 +155,11 @@ class FRace:
     """
 
     def __init__(self, goal: Goal, seed: int, n_windows: int | None = None) -> None:
-        self._goal, self._random = goal, Random(seed)
-        self._left = n_windows if n_windows is not None else WINDOWS
-        self._survivors = list(goal.layouts)
+        super().__init__(goal, seed, n_windows if n_windows is not None else WINDOWS)
         self._rows: list[dict[Layout, float]] = []
         self._sums = RankSums(len(self._survivors))
         self._differences: list[float] = []  # block by block, once two are left
         self._leader: Layout | None = None
-        self._launches = Launches()
-
-    def propose(self) -> Sequence[Proposal]:
-        """The next block of the layouts that are left."""
-        if len(self._survivors) < 2 or self._left < len(self._survivors):
-            return []
-        order = list(self._survivors)
-        self._random.shuffle(order)
-        return [Proposal(layout, self._goal.max_window_s) for layout in order]
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Take note of a block, test, and drop."""
@@ -170,10 +180,6 @@ class FRace:
         """The best sum of ranks."""
         others = [layout for layout in self._survivors if layout != self._leader]
         return Answer(self._leader, False, "none", tuple(others) if self._leader else ())
-
-    def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each layout's value, drift between blocks taken out."""
-        return self._launches.estimates(self._goal.confidence)
 
     def _test(self) -> None:
         sums = self._sums
@@ -264,7 +270,7 @@ class InOrder:
 WINDOWS_PER_LAYOUT = 10  #: the budget when none is given
 
 
-class SuccessiveHalving:
+class SuccessiveHalving(_Blocks):
     """Rounds of equal cost, after each of which the worse half is dropped; it promises nothing.
 
     A layout is dropped only once it was launched `stats.groups.LEAST_LAUNCHES` times: a first round has
@@ -277,21 +283,11 @@ class SuccessiveHalving:
     """
 
     def __init__(self, goal: Goal, seed: int, n_windows: int | None = None) -> None:
-        self._goal, self._random = goal, Random(seed)
-        self._left = n_windows if n_windows is not None else WINDOWS_PER_LAYOUT * len(goal.layouts)
-        self._survivors = list(goal.layouts)
+        most = WINDOWS_PER_LAYOUT * len(goal.layouts)
+        super().__init__(goal, seed, n_windows if n_windows is not None else most)
         self._n_blocks = 0
         self._blocks_left = self._blocks_of_round()
         self._values: dict[Layout, list[float]] = defaultdict(list)
-        self._launches = Launches()
-
-    def propose(self) -> Sequence[Proposal]:
-        """The next block of the layouts that are left."""
-        if len(self._survivors) < 2 or self._left < len(self._survivors):
-            return []
-        order = list(self._survivors)
-        self._random.shuffle(order)
-        return [Proposal(layout, self._goal.max_window_s) for layout in order]
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Take note of a block; at the end of a round, drop the worse half."""
@@ -315,10 +311,6 @@ class SuccessiveHalving:
         """The best mean of the layouts that are left."""
         ranked = [layout for layout in self._ranked() if self._values.get(layout)]
         return Answer(ranked[0] if ranked else None, False, "none", tuple(ranked[1:]))
-
-    def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each layout's value, as far as it was measured."""
-        return self._launches.estimates(self._goal.confidence)
 
     def _blocks_of_round(self) -> int:
         n = len(self._survivors)
