@@ -83,7 +83,7 @@ def test_the_commands_of_all_variants_move(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ("gunicorn app:app --bind 127.0.0.1:8123", ["--keep-alive=75"]),
+        ("gunicorn app:app --bind 127.0.0.1:8123", ["--keep-alive=300"]),
         ("gunicorn app:app --bind 127.0.0.1:8123 --keep-alive 5", []),
         ("env GUNICORN_CMD_ARGS=--keep-alive=5 gunicorn app:app", ["--keep-alive=5"]),
     ],
@@ -109,7 +109,7 @@ def test_gunicorn_keeps_connections_that_are_idle_between_slices(
 @pytest.mark.parametrize(
     ("command", "seconds"),
     [
-        ("uvicorn app:app --port 8123", "75"),
+        ("uvicorn app:app --port 8123", "300"),
         ("uvicorn app:app --port 8123 --timeout-keep-alive 5", None),
         ("env UVICORN_TIMEOUT_KEEP_ALIVE=5 uvicorn app:app --port 8123", "5"),
     ],
@@ -123,6 +123,39 @@ def test_uvicorn_keeps_connections_that_are_idle_between_slices(
     after = keeping_connections(settings_of(path, {}))
 
     assert after.service.environment.get("UVICORN_TIMEOUT_KEEP_ALIVE") == seconds
+
+
+def test_a_command_that_hides_variables_gets_the_option_instead(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    command = "env -i PATH=/usr/bin:/bin gunicorn app:app --bind 127.0.0.1:8123"
+    path.write_text(f"service: {{kind: gunicorn, command: '{command}'}}\nstudy: {{layouts: [2x1]}}\n")
+    before = settings_of(path, {})
+    after = keeping_connections(before)
+
+    assert before.service.kind == after.service.kind == "script"
+    assert after.service.command == (*before.service.command, "--keep-alive=300")
+
+
+@pytest.mark.parametrize(
+    ("command", "added"),
+    [
+        ("hypercorn app:app --bind 127.0.0.1:8123", ("--keep-alive=300",)),
+        ("hypercorn app:app --bind 127.0.0.1:8123 --keep-alive 5", ()),
+        ("waitress-serve --listen=127.0.0.1:8123 app:app", ()),
+    ],
+)
+def test_a_server_without_a_variable_gets_the_option_in_its_command(
+    tmp_path: Path, command: str, added: tuple[str, ...]
+) -> None:
+    path = tmp_path / "s.yaml"
+    kind = "waitress" if "waitress" in command else "hypercorn"
+    path.write_text(f"service: {{kind: {kind}, command: '{command}'}}\nstudy: {{layouts: [2x1]}}\n")
+    before = settings_of(path, {})
+    after = keeping_connections(before)
+
+    assert before.service.kind == after.service.kind == "script"
+    assert after.service.command == (*before.service.command, *added)
+    assert after.service.environment == before.service.environment
 
 
 def test_variants_with_different_ports_have_no_single_port(tmp_path: Path) -> None:

@@ -160,6 +160,12 @@ SERVICE = Service(
     },
     gate="feed",
     gate_reason=GATE_REASON,
+    # else closed after 30 s; this is the longest
+    idle_connections=Told(
+        {"GRANIAN_HTTP1_HEADER_READ_TIMEOUT": "60000"},
+        ("--http1-header-read-timeout=60000",),
+        ("--http1-header-read-timeout",),
+    ),
     advice=(
         "Its documentation: no golden rule; workers = cores to begin with, 1 in a container of one core.",
         "By default each worker has hundreds of blocking threads: half of its --backpressure.",

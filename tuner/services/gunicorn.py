@@ -154,7 +154,8 @@ SERVICE = Service(
     measuring_only=("--no-control-socket",),
     gate="feed",
     gate_reason=GATE_REASON,
-    idle_connections=(_CMD_ARGS, "--keep-alive=75", "--keep-alive"),  # else closed after 2 s
+    # else closed after 2 s
+    idle_connections=Told({_CMD_ARGS: "--keep-alive=300"}, ("--keep-alive=300",), ("--keep-alive",)),
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
         "A worker keeps its connections: tuner spreads them evenly, unless you add --connections kept.",

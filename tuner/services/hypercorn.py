@@ -101,6 +101,8 @@ SERVICE = Service(
     },
     gate="feed",
     gate_reason=GATE_REASON,
+    # else closed after 5 s
+    idle_connections=Told(flags=("--keep-alive=300",), set_by=("--keep-alive",)),
     advice=(
         "An event loop accepts any number of requests: use --set clients with the number of production.",
         "A WSGI application runs in threads that no option sets: cores + 4 in each worker (32 at most), with"

@@ -298,9 +298,8 @@ class Service:
     alone_words: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
     gate: Gate = "none"  #: how a launch that stays resident while others work is made idle
     gate_reason: str = "Its record names no gate that is safe."  #: why that gate, in a sentence
-    #: keeps connections open that are idle, as those of a launch between its slices: a variable, its text (or
-    #: an option that is added to it), and the option with which a command sets it
-    idle_connections: tuple[str, str, str] | None = None
+    #: keeps idle connections open, such as those of a launch between its slices; None: the server does
+    idle_connections: Told | None = None
     advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
 
     def counted_by(self, *forms: str) -> Counted | None:

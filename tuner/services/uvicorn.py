@@ -67,7 +67,9 @@ SERVICE = Service(
     gate="feed",
     gate_reason=GATE_REASON,
     # else closed after 5 s
-    idle_connections=("UVICORN_TIMEOUT_KEEP_ALIVE", "75", "--timeout-keep-alive"),
+    idle_connections=Told(
+        {"UVICORN_TIMEOUT_KEEP_ALIVE": "300"}, ("--timeout-keep-alive=300",), ("--timeout-keep-alive",)
+    ),
     advice=(
         "An event loop accepts any number of requests: tuner searches for the number of clients that"
         " loads it.",

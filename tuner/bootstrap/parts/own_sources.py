@@ -13,7 +13,7 @@ from tuner.adapters.queues.brokers import is_rabbitmq
 from tuner.core.text.address import bound_ports, rebind
 from tuner.core.text.http_request import parse_url
 from tuner.services.catalogue import known_services
-from tuner.services.redis_queue import command_at_queue
+from tuner.services.resident import command_at_queue, command_keeping_connections
 from tuner.services.running import escape_fields
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _inherited(service: ScriptSettings) -> Mapping[str, str]:
     return {name: escape_fields(value) for name, value in variables.items()}
 
 
-# The port of a further launch on this host: an HTTP service that stays started keeps its own.
+# The connections of a launch that stays started.
 
 
 def keeping_connections(settings: Settings) -> Settings:
@@ -97,26 +97,23 @@ def keeping_connections(settings: Settings) -> Settings:
     service = settings.service
     if service.kind != "script" or service.record is None:
         return settings
-    if (rule := known_services()[service.record].idle_connections) is None:
-        return settings
-    variable, text, option = rule
-
-    def changed(one: ScriptSettings) -> dict[str, object]:
-        before = one.environment.get(variable, "")
-        is_option = text.startswith("-")
-        given = (*one.command, *before.split())
-        if any(word.startswith(option) for word in given) or (
-            not is_option and (before or variable in os.environ)
-        ):
-            return {}
-        return {"environment": {**one.environment, variable: f"{before} {text}".strip()}}
-
     variants = {
-        name: service.variants[name].model_copy(update=changed(one))
+        name: service.variants[name].model_copy(update=_with_connections(one))
         for name, one in _variants(service).items()
     }
-    update = {**changed(service), "variants": variants}
+    update = {**_with_connections(service), "variants": variants}
     return settings.model_copy(update={"service": service.model_copy(update=update)})
+
+
+def _with_connections(service: ScriptSettings) -> dict[str, object]:
+    assert service.record is not None
+    found = command_keeping_connections(
+        known_services()[service.record], service.command, service.environment, _inherited(service)
+    )
+    return {} if found is None else {"command": found[0], "environment": found[1]}
+
+
+# The port of a further launch on this host: an HTTP service that stays started keeps its own.
 
 
 def port_of(settings: Settings) -> int | None:
