@@ -135,7 +135,7 @@ _LONGEST_PATH = 5000
 #: env's option for several words in a first line, which the kernel hands over as one
 _SPLIT_STRING = re.compile(r"(?:-[iv0]*S|--split-string=?)(?P<first>.*)")
 _PIP_EXEC = re.compile(rb"""\'\'\'exec\' "?(?P<interpreter>[^"\n]+?)"? "\$0" "\$@"\n?""")
-# What the interpreter says of itself. One without _is_gil_enabled (before 3.13, and PyPy) has a GIL.
+# Facts that the interpreter prints about itself. One without _is_gil_enabled (before 3.13, and PyPy) has a GIL.
 _QUESTION = (
     "import json, platform, sys;"
     "print(json.dumps([platform.python_implementation(), platform.python_version(),"
@@ -173,7 +173,7 @@ def interpreter_facts(
 ) -> dict[str, str]:
     """``worker_python`` (CPython 3.13.0) and ``worker_gil`` (on, off); nothing when they cannot be found out.
 
-    The interpreter is asked as the worker will start it: with its -X options, and *environment* beside
+    The interpreter runs as the worker will start it: with its -X options, and *environment* in addition to
     tuner's own. A module that does not know free threading may switch the GIL on later, when it is imported.
 
     Args:

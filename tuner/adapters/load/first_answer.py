@@ -170,7 +170,7 @@ class FirstAnswer:
         return f"; the service listens at {', '.join(map(str, found))}"
 
     async def _exchange(self, place: Place, request: Request, began_ns: int) -> Reached:
-        """Make one request on a connection of its own.
+        """Make one request on a separate connection.
 
         Raises:
             EOFError: the connection ended before the answer.

@@ -51,7 +51,7 @@ class MmapCounterSettings(ProbeSettings):
 
 
 class CounterProbe:
-    """Reads the memory-mapped counters of every worker process, in a folder of its own for each launch.
+    """Reads the memory-mapped counters of every worker process, in a separate folder for each launch.
 
     Args:
         clock: gives the time of readings.

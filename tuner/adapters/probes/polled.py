@@ -40,7 +40,7 @@ class PolledCounting:
     answer is late or fails, the sample is a gap: the last reading is returned again, with its own time.
 
     Args:
-        ask: returns the counts now, within a time limit of its own; MeasurementError if it cannot.
+        ask: returns the counts now, within a separate time limit; MeasurementError if it cannot.
         name: name of the source in errors.
         failed_included: *done* contains the failed items, too.
         most_falls: times that a series may fall before it is rejected; 0 if restarts cannot explain a fall.

@@ -64,7 +64,7 @@ class QueueProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:
-        """Count during one launch, over a connection of its own."""
+        """Count during one launch, over a separate connection."""
         queue = open_queue(self._url, self._form, self._name, self._claim, self._timeout_s)
         with closing(queue):
             seen = _Seen(queue, _FALL + _FALL_PER_THREAD * layout.total_threads)

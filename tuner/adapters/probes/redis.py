@@ -176,7 +176,7 @@ class RedisProbe:
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
-        """Count during one launch, over a connection of its own."""
+        """Count during one launch, over a separate connection."""
         bound = Bound(self._timeout_s, _LARGEST_BYTES)
         client = self._client(bound)
         asked = PolledCounting(

@@ -113,7 +113,7 @@ class Database(Protocol):
 
 
 class SqlProbe:
-    """Queries the database at each sample, over a connection of its own for each launch.
+    """Queries the database at each sample, over a separate connection for each launch.
 
     Args:
         database: connects to the database, for one launch.
