@@ -135,7 +135,7 @@ _LONGEST_PATH = 5000
 #: env's option for several words in a first line, which the kernel hands over as one
 _SPLIT_STRING = re.compile(r"(?:-[iv0]*S|--split-string=?)(?P<first>.*)")
 _PIP_EXEC = re.compile(rb"""\'\'\'exec\' "?(?P<interpreter>[^"\n]+?)"? "\$0" "\$@"\n?""")
-# Facts that the interpreter prints about itself. One without _is_gil_enabled (before 3.13, and PyPy) has a GIL.
+# Facts that the interpreter prints about itself. Without _is_gil_enabled (before 3.13, PyPy) it has a GIL.
 _QUESTION = (
     "import json, platform, sys;"
     "print(json.dumps([platform.python_implementation(), platform.python_version(),"
