@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import inf, log
 from pathlib import Path
-from statistics import stdev
+from statistics import mean, stdev
 
 import pytest
 
@@ -116,6 +116,8 @@ def test_throughput_does_not_depend_on_how_long_a_look_at_the_host_takes() -> No
 class Sluggish(VirtualBox):
     """A host whose layouts work at half speed for 0.6 s after they were idle: more than is skipped."""
 
+    slow_s = 0.6
+
     @contextmanager
     def running(self, layout: Layout, environment: Mapping[str, str]) -> Iterator[RunningLayout]:
         with super().running(layout, environment) as live:
@@ -136,7 +138,7 @@ class Sluggish(VirtualBox):
 
             def read_fewer() -> Reading:
                 reading = read()
-                slow_s = min(reading.at_s, self._thawed_s + 0.6) - self._read_s
+                slow_s = min(reading.at_s, self._thawed_s + self.slow_s) - self._read_s
                 self._lost += max(0.0, slow_s) * RATES[layout] / 2
                 self._read_s = max(self._read_s, reading.at_s)
                 return replace(reading, n_done_total=max(0, round(reading.n_done_total - self._lost)))
@@ -155,6 +157,24 @@ def test_more_of_each_slice_is_skipped_if_layouts_start_slowly() -> None:
 
     assert max(off[:2]) < 0.85
     assert min(off[-2:]) > 0.97
+
+
+class Slow(Sluggish):
+    """A host whose layouts work at half speed for 0.2 s after they were idle: as long as is skipped."""
+
+    slow_s = 0.2
+
+
+def test_the_last_layout_of_a_heat_starts_as_slowly_as_the_others() -> None:
+    """Windows of one slice and a half: nobody follows the layout that ends last, so it keeps the turn."""
+
+    def rate(kind: type[VirtualBox]) -> float:
+        study = heat_study(layouts=(Layout(2, 2), Layout(4, 1)), n_resident=2, min_window_s=1.5, window_s=1.5)
+        store = MemoryStore(study)
+        run_study(box_with_places(kind=kind), store, MemoryProgress(), PlannedStop(), _Pairs(study))
+        return mean(window.n_done / window.length_s / RATES[window.layout] for window in store.windows())
+
+    assert rate(Slow) == pytest.approx(rate(VirtualBox), abs=0.005)
 
 
 def test_what_the_host_does_cancels_between_layouts_that_take_turns() -> None:

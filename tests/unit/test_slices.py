@@ -10,6 +10,7 @@ import pytest
 
 from tuner.core.windows.slices import (
     LONGEST_FROZEN_S,
+    LONGEST_S,
     MOST_GROWN,
     SkipControl,
     slice_for,
@@ -42,28 +43,26 @@ def test_the_order_follows_from_the_seed() -> None:
 
 def test_a_slice_holds_twenty_items_of_each_thread() -> None:
     found = slice_for(0.2, freezes=False)
-    assert found is not None
     assert found.counted_s == pytest.approx(4.0)
     assert found.skip_s == pytest.approx(0.4)
 
 
 def test_a_slice_of_short_items_is_a_second_long() -> None:
     found = slice_for(0.001, freezes=False)
-    assert found is not None
     assert (found.counted_s, found.skip_s) == (1.0, 0.2)
 
 
 def test_idle_workers_look_for_items_before_the_counted_part_begins() -> None:
     found = slice_for(0.001, freezes=False, looks_every_s=1.0)
-    assert found is not None
     assert found.skip_s == pytest.approx(1.2)
     assert found.counted_s == pytest.approx(4.0)
 
 
 def test_items_of_seconds_need_no_whole_slice_if_they_are_frozen() -> None:
-    assert slice_for(17.0, freezes=False) is None
+    alone = slice_for(17.0, freezes=False)
+    assert alone.is_endless
+    assert 1.0 < alone.skip_s <= LONGEST_S  # it was idle, so its first items do not count either
     found = slice_for(17.0, freezes=True)
-    assert found is not None
     assert found.counted_s == LONGEST_FROZEN_S
     assert found.skip_s < found.counted_s
 
@@ -85,7 +84,6 @@ def test_the_skipped_part_grows_as_long_as_counted_parts_begin_slower() -> None:
     assert grown == pytest.approx(1.5**3)
     assert control.times == grown
     longer = slice_for(0.2, freezes=False, skip_times=grown)
-    assert longer is not None
     assert (longer.counted_s, longer.skip_s) == (pytest.approx(4.0), pytest.approx(0.4 * grown))
 
 

@@ -12,8 +12,8 @@ too short: `SkipControl`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from math import sqrt
+from dataclasses import dataclass, field, replace
+from math import inf, sqrt
 from random import Random
 from statistics import fmean, stdev
 
@@ -34,12 +34,21 @@ class Slice:
     """The lengths of a slice, seconds."""
 
     skip_s: float  #: at its head, not counted
-    counted_s: float
+    counted_s: float  #: inf: until the window is over
 
     @property
     def length_s(self) -> float:
         """The whole slice."""
         return self.skip_s + self.counted_s
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the layout runs until its window is over."""
+        return self.counted_s == inf
+
+    def without_end(self) -> Slice:
+        """Return the slice of a layout that no other layout follows."""
+        return replace(self, counted_s=inf)
 
 
 @dataclass(slots=True)
@@ -75,8 +84,9 @@ class SkipControl:
 
 def slice_for(
     residence_s: float, *, freezes: bool, looks_every_s: float = 0.0, skip_times: float = 1.0
-) -> Slice | None:
-    """Return the slice for items that take *residence_s* in the slowest layout; None: it would be too long.
+) -> Slice:
+    """Return the slice for items that take *residence_s* in the slowest layout; without an end if it would
+    be too long.
 
     Args:
         residence_s: time that an item takes.
@@ -88,7 +98,7 @@ def slice_for(
     if freezes:
         counted_s = min(counted_s, LONGEST_FROZEN_S)
     if counted_s > LONGEST_S:
-        return None
+        return Slice(min(ITEMS_SKIPPED * residence_s, LONGEST_S), inf)
     skip_s = min(max(LEAST_SKIP_S, ITEMS_SKIPPED * residence_s), MOST_SKIP_SHARE * counted_s)
     skip_s = max(skip_s, looks_every_s + LEAST_SKIP_S if looks_every_s else 0.0)
     return Slice(skip_times * skip_s, counted_s)

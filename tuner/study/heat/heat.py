@@ -97,21 +97,15 @@ class Heats:
             looks_every_s=box.looks_every_s,
             skip_times=self.skip.times,
         )
-        if slice_ is None and len(waiting) > 1:
+        if slice_.is_endless and len(waiting) > 1:
             slowest = max(waiting, key=lambda one: one.residence_s)
             self.bench.progress.warning(*slices_too_long(str(slowest.layout), slowest.residence_s))
-        if slice_ is None:
-            for resident in waiting:
-                self._report_turn(waiting, resident)
-                resident.take_slice(None)
-                _raise_error(resident)
-            return
         for row in turns(len(waiting), self.random) if waiting else ():
             for resident in (waiting[n] for n in row):
                 if resident.state != "over":
                     is_last = sum(one.state != "over" for one in waiting) == 1
                     self._report_turn(waiting, resident)
-                    resident.take_slice(None if is_last else slice_)
+                    resident.take_slice(slice_.without_end() if is_last else slice_)
                     _raise_error(resident)
             if all(resident.state == "over" for resident in waiting):
                 return

@@ -18,6 +18,7 @@ from tuner.core.windows.slices import Slice
 from tuner.ports import Clock
 
 ROUNDING_S = 1e-6
+LONGEST_STEP_S = 1.0  #: of a sleep that nothing interrupts
 
 State = Literal["new", "starting", "waiting", "in-slices", "over"]
 
@@ -100,7 +101,7 @@ class Resident:
         self.halves: list[tuple[float, float]] = []  #: rates in both halves of its slices
         self._own_s = clock.monotonic_s()  #: its time when it last stood still
         self._since_s: float | None = None  #: of the host's clock: since when it has passed; None: it stands
-        self._slice: Slice | None = None  #: of the turn that begins; None: it runs alone
+        self._slice = Slice(0.0, inf)  #: of the turn that begins
         self._turns, self._work = turns, work
         self._thread = threading.Thread(target=self._run, name=f"tuner-heat-{layout}", daemon=True)
 
@@ -112,8 +113,8 @@ class Resident:
         self._thread.start()
         self._turns.give(self)
 
-    def take_slice(self, slice_: Slice | None) -> None:
-        """Run for one slice; None: run alone, to the end."""
+    def take_slice(self, slice_: Slice) -> None:
+        """Run for one slice."""
         self.state = "in-slices"
         self._slice = slice_
         self._turns.give(self)
@@ -125,7 +126,6 @@ class Resident:
         self._turns.is_cancelled = True
         self._turns.await_leader()
         while self.state != "over":
-            self._slice = None
             self._turns.give(self)
         self._thread.join()
 
@@ -183,14 +183,17 @@ class Resident:
         self.make_busy()
         self.check()
         now_s = self.host_clock.monotonic_s()
-        if self._slice is not None:
-            self.host_clock.sleep_until(now_s + self._slice.skip_s)
-            self.until_s = now_s + self._slice.length_s
-            self.half_s = self.until_s - self._slice.counted_s / 2
-        else:
-            self.until_s = self.half_s = inf
+        self._skip_until(now_s + self._slice.skip_s)
+        self.until_s = now_s + self._slice.length_s
+        self.half_s = now_s + self._slice.skip_s + self._slice.counted_s / 2
         since_s, *_ = [meter.go_on() for meter in self.meters] or [self.host_clock.monotonic_s()]
         self._since_s = since_s
+
+    def _skip_until(self, at_s: float) -> None:
+        """Sleep until the host's *at_s*, in short steps: Ctrl-C must not wait for the end of a long skip."""
+        while (now_s := self.host_clock.monotonic_s()) < at_s:
+            self.host_clock.sleep_until(min(at_s, now_s + LONGEST_STEP_S))
+            self.check()
 
     def reach_half(self) -> None:
         """Read the meters amid a slice."""
