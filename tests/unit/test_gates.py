@@ -51,6 +51,16 @@ def test_http_services_are_gated_by_their_feeder() -> None:
     assert reason == known_services()["gunicorn"].gate_reason
 
 
+@pytest.mark.parametrize("rate", ["200", "70%", "p95=200ms"])
+def test_layouts_take_no_turns_at_a_rate_because_queues_outlast_slices(tmp_path: Path, rate: str) -> None:
+    fed = f"{SCRIPT}, feeder: {{kind: http, url: 'http://127.0.0.1:1/', rate: {rate}}}, probe: {{kind: generator}}"
+
+    for service in (fed, f"{fed}, gate: feed"):
+        gate, reason = gate_of(configured(tmp_path, service))
+        assert gate == "none"
+        assert "fixed rate" in reason
+
+
 def test_a_queue_that_tuner_does_not_feed_has_no_gate() -> None:
     assert gate_of(typed("rq", "worker-pool", "default"))[0] == "none"
 

@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings
     from tuner.config.settings import Settings
 
+_RATE_REASON = "At a fixed rate, requests may pile up for longer than a slice, so latencies in slices would be too short."
+
 
 def gate_of(settings: Settings) -> tuple[Gate, str]:
     """Return the gate of the service of *settings*, and the reason for it in a sentence."""
     service = settings.service
+    if service.kind == "script" and service.feeder.kind == "http" and not service.feeder.has_closed_loop:
+        return "none", _RATE_REASON
     if service.gate is not None:
         return service.gate, f"The config sets gate: {service.gate}."
     if service.kind == "crash-processor":
