@@ -53,7 +53,8 @@ def test_http_services_are_gated_by_their_feeder() -> None:
 
 @pytest.mark.parametrize("rate", ["200", "70%", "p95=200ms"])
 def test_layouts_take_no_turns_at_a_rate_because_queues_outlast_slices(tmp_path: Path, rate: str) -> None:
-    fed = f"{SCRIPT}, feeder: {{kind: http, url: 'http://127.0.0.1:1/', rate: {rate}}}, probe: {{kind: generator}}"
+    feeder = f"feeder: {{kind: http, url: 'http://127.0.0.1:1/', rate: {rate}}}"
+    fed = f"{SCRIPT}, {feeder}, probe: {{kind: generator}}"
 
     for service in (fed, f"{fed}, gate: feed"):
         gate, reason = gate_of(configured(tmp_path, service))

@@ -24,6 +24,7 @@ from tuner.reports.ranking.answer import answer_sentence
 from tuner.reports.ranking.ranking_data import render_ranking_json
 from tuner.reports.ranking.ranking_words import notes
 from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.pilot_run import read_pilot
 from tuner.study.recheck_plan import read_past
 from tuner.study.run import run_study
 
@@ -206,6 +207,17 @@ def test_a_check_compares_with_the_launches_that_the_race_learnt_from() -> None:
     mean = fmean(log(one.n_done / one.length_s) for one in ordinary if one.layout == A)
     assert past.levels[A] - past.levels[B] == pytest.approx(-past.gaps[B][0])
     assert past.levels[A] == pytest.approx(mean, abs=0.03)  # its hour alone is at half of that
+
+
+def test_the_time_of_a_study_is_estimated_from_the_launches_that_the_race_learnt_from() -> None:
+    store = measured(-1.0)
+    pilot = read_pilot(store)
+
+    assert pilot is not None
+    counting = [one for _, one in store.launches() if one.warmup_s is not None and one.block >= 0]
+    assert pilot.n_launches == len(counting) - 2
+    assert pilot.window is not None
+    assert pilot.window.mean == pytest.approx(0.018, abs=0.005)  # with the hours 0.22
 
 
 def test_a_comparison_is_of_the_launches_that_the_race_learnt_from(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tuner.core.stats.variance import MeanSquare
 from tuner.core.text.figures import render_duration
 from tuner.core.windows.launch_sums import Sums
 from tuner.ports import Store
+from tuner.study.aging import longer_numbers, without_longer
 from tuner.study.history import History
 from tuner.study.timetable import SETTLING_GUESS_S, START_AND_STOP_GUESS_S, Timetable
 
@@ -71,8 +72,9 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
 
 def read_pilot(store: Store) -> Pilot | None:
     """What the study in *store* says of its noise and its costs; None: no layout was launched twice."""
-    study, windows, launches = store.study(), store.windows(), store.launches()
-    timetable = Timetable(study, launches, windows)
+    study, launches, longer = store.study(), store.launches(), longer_numbers(store)
+    timetable = Timetable(study, launches, store.windows())
+    windows = [window for window in store.windows() if window.launch_id not in longer]
     counting = [window for window in windows if not window.void]
     # Each layout as often as it was launched: what a launch took beside its windows, on average.
     n_launches = len({window.launch_id for window in counting})
@@ -82,7 +84,7 @@ def read_pilot(store: Store) -> Pilot | None:
     launch_s = timetable.expected_s(Proposal(layout, 0.0, 0) for layout in of_launches.values()) / n_launches
     return pilot_of(
         windows,
-        store.sums().launches,
+        without_longer(store, store.sums()).launches,
         launch_s=launch_s,
         objective=study.objective,
         within_window=partial(_within_windows, store, windows, study.objective),

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings
     from tuner.config.settings import Settings
 
-_RATE_REASON = "At a fixed rate, requests may pile up for longer than a slice, so latencies in slices would be too short."
+_RATE_REASON = (
+    "At a fixed rate, requests may wait for longer than a slice, so latencies in slices would be too short."
+)
 
 
 def gate_of(settings: Settings) -> tuple[Gate, str]:
