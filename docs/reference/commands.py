@@ -95,9 +95,8 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
     for one in options:
         if one not in own and one.opts[0] != "--json":
             elsewhere.setdefault(homes[_meaning(one)], []).append(f"`{one.opts[0]}`")
-    shared = [f"[tuner {home}](#tuner-{home}) for {', '.join(names)}" for home, names in elsewhere.items()]
-    if shared:
-        parts.append(f"See {'also ' * bool(own)}{'; '.join(shared)}.\n")
+    for home, names in elsewhere.items():
+        parts.append(f"Options as in [tuner {home}](#tuner-{home}): {', '.join(names)}.\n")
     return "\n".join(parts)
 
 
@@ -154,5 +153,7 @@ def _prose(text: str) -> str:
 def _bare(text: str) -> str:
     """Text outside of backticks: nothing of it is markup, and options are set as code."""
     return re.sub(
-        r"(?<![\w-])(--[a-z][a-z-]*(?: (?:all|auto|list|json)\b)?)", r"`\1`", text.replace("<", "&lt;")
+        r"(?<![\w-])(--[a-z][a-z0-9-]*(?: (?:all|auto|list|json|race|0)\b)?)",
+        r"`\1`",
+        text.replace("<", "&lt;"),
     )

@@ -34,15 +34,13 @@ _INTRO = """\
 # Every key of a config
 
 A config is a YAML file with up to five sections. `tuner init -- COMMAND` writes a config for your
-service. The page [your service](../your-service.md) explains how to write a config.
-`configs/crash_processor.yaml` and `configs/script.yaml` are commented examples. You must set only the keys
-marked **required**.
+service. See [Your service](../your-service.md) for a guide. `configs/crash_processor.yaml` and
+`configs/script.yaml` are commented examples. You must set only the keys marked **required**.
 
-- The key `kind` selects one of several kinds of a section. In the section `service`, the default of `kind`
-  is `script` if there is a `command`, otherwise `crash-processor`.
+- Some sections have several kinds, one of which the key `kind` selects. In the section `service`, the
+  default of `kind` is `script` if there is a `command`, otherwise `crash-processor`.
 - For a known service, such as `kind: gunicorn`, the section `service` may contain every key of `kind:
   script`, and the settings that `tuner services show gunicorn` lists.
-- A key that needs a `strategy` is an error in a study with another strategy.
 """
 
 
@@ -126,11 +124,12 @@ def _section(heading: str, model: type[Section], used: dict[str, str]) -> str:
     home = HEADINGS[_home(model)]
     link = f"[{home}](#{_anchor(home)})"
     if same := _elsewhere(model):
-        parts.append(f"These keys have the same meaning as in {link}: {_listed(same)}.\n")
+        parts.append(f"These keys are the same as in {link}: {_listed(same)}.\n")
     if same := _as_the_service(model):
         home = HEADINGS[service_section.ScriptSettings]
         parts.append(
-            f"These keys replace the keys of the same name in [{home}](#{_anchor(home)}): {_listed(same)}.\n"
+            f"These keys replace the keys of the same name in the section [{home}](#{_anchor(home)}):"
+            f" {_listed(same)}.\n"
         )
     return "\n".join(parts)
 

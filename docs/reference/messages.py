@@ -142,7 +142,7 @@ def texts(of: Iterable[Message | VoidReason]) -> dict[str, str]:
 
 def _row(entry: Entry, example: str) -> str:
     meaning = f" {entry.happened}" if entry.happened else ""
-    return f"- `{entry.slug}` prints: *{_beginning(example)}*.{meaning} {entry.to_do}\n"
+    return f"- `{entry.slug}`: *{_beginning(example)}*.{meaning} {entry.to_do}\n"
 
 
 def _beginning(example: str) -> str:

@@ -20,9 +20,9 @@ SCHEMAS = Path(__file__).resolve().parents[1] / "schema"
 _INTRO = """\
 # Public interfaces
 
-The names and formats on this page and on the linked pages change only as the page
-[versions](../stability.md) describes. Other interfaces may change at any time. Of the Python modules,
-only `tuner.probe.counter` and `tuner.services.record` are public.
+See [Versions](../stability.md) for the rules by which tuner may change the names and formats on this page
+and on the linked pages. Other interfaces may change at any time. Of the Python modules, only
+`tuner.probe.counter` and `tuner.services.record` are public.
 """
 _HEADER = (
     "magic, the bytes `tunercnt`",
@@ -76,7 +76,7 @@ def _json() -> str:
         schema = json.loads(path.read_text(encoding="utf-8"))
         version = schema["properties"]["schema_version"]["const"]
         rows.append(f"[{path.name.partition('.')[0]}](../schema/{path.name}) {version}")
-    return f"Each kind of [JSON output](../json.md) has a schema with a version: {', '.join(rows)}.\n"
+    return f"The [JSON output](../json.md) has schemas with these versions: {', '.join(rows)}.\n"
 
 
 def _study_file() -> str:
@@ -96,7 +96,7 @@ def _counter_file() -> str:
         f"Each worker process counts its items in a file `*{suffix}` in the folder `{variable}`.\n"
         f"The format of these files has version {version}: a header of {counter._HEADER_BYTES} bytes, then "
         f"slots of {counter._SLOT_BYTES} bytes, one for each thread.\n"
-        "All numbers are unsigned 64-bit integers in the machine's byte order.\n\n"
+        "All numbers in the file are unsigned 64-bit integers in the machine's byte order.\n\n"
         + "".join(f"- byte {byte} of the header: {text}\n" for byte, text in header)
         + "".join(f"- byte {byte} of a slot: {text}\n" for byte, text in slot)
     )

@@ -80,7 +80,7 @@ def errors_in_page() -> set[str]:
 def slugs_of(heading: str) -> list[str]:
     """The slugs of a section, in order."""
     section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    return re.findall(r"^- `([a-z-]+)` prints: ", section, re.MULTILINE)
+    return re.findall(r"^- `([a-z-]+)`: \*", section, re.MULTILINE)
 
 
 def test_the_page_has_every_slug_of_the_catalogue_in_alphabetical_order() -> None:

@@ -37,8 +37,8 @@ def aa(
             metavar="CONFIG|STUDY",
             readable=False,
             help=(
-                "Config in YAML (default: the built-in service), or a file from `tuner aa`, to print "
-                "its result again."
+                "Config in YAML (default: the built-in service), or the file of an earlier `tuner aa`, "
+                "to print its result again."
             ),
         ),
     ] = None,
@@ -58,7 +58,7 @@ def aa(
             min=2,
             max=MOST_TIMES,
             rich_help_panel=TIME,
-            help="Number of pairs of launches to compare (default: 10).",
+            help="Number of pairs to compare, each of two launches of the layout (default: 10).",
         ),
     ] = None,
     budget: Annotated[
@@ -79,7 +79,7 @@ def aa(
             min=1,
             max=MOST_TIMES,
             rich_help_panel=TIME,
-            help="Number of windows in each launch (default: 3).",
+            help="Number of measurements after each start of the layout (default: 3).",
         ),
     ] = None,
     confidence: Annotated[
@@ -89,7 +89,7 @@ def aa(
         str | None,
         setting(
             "seed",
-            "Seed for the random choice of launch A and launch B in each pair (default: 1).",
+            "Seed that decides which launch of each pair is called A (default: 1).",
         ),
     ] = None,
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,

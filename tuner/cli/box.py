@@ -25,7 +25,7 @@ def box(
     certs: Certs = None,
     force: Force = False,
 ) -> int:
-    """Add this host to a fleet: studies then measure on this host, one launch at a time.
+    """Add this host to a fleet: studies then measure on this host, one layout at a time.
 
     The host connects to the scheduler, and connects again if the scheduler was down. After Ctrl-C or SIGTERM,
     the host leaves the fleet at the end of the current window; a second Ctrl-C stops the window. A host can

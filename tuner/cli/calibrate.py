@@ -38,8 +38,8 @@ def calibrate(
             metavar="CONFIG|STUDY",
             readable=False,
             help=(
-                "Config in YAML (default: the built-in service), or a study file, to estimate the "
-                "times without measuring."
+                "Config in YAML (default: the built-in service), or a study file, from which tuner "
+                "estimates the times without measuring."
             ),
         ),
     ] = None,
@@ -50,7 +50,7 @@ def calibrate(
             min=1,
             max=MOST_TIMES,
             rich_help_panel=TIME,
-            help="Number of launches of the layout 1x1 (default: 3).",
+            help="Number of times that tuner starts the layout 1x1 (default: 3).",
         ),
     ] = None,
     windows: Annotated[
@@ -60,7 +60,7 @@ def calibrate(
             min=1,
             max=MOST_TIMES,
             rich_help_panel=TIME,
-            help="Number of windows in each launch (default: 2).",
+            help="Number of measurements after each start of the layout (default: 2).",
         ),
     ] = None,
     window: ShortWindow = None,

@@ -61,8 +61,8 @@ def check(
             autocompletion=one_of("calibrated", "strict"),
             rich_help_panel=_WHAT,
             help=(
-                "calibrated: use old and new measurements; strict: use only new measurements "
-                "(default: calibrated)."
+                "calibrated: use the measurements of the study and new ones; strict: use only new "
+                "measurements (default: calibrated)."
             ),
         ),
     ] = None,
@@ -70,8 +70,9 @@ def check(
         str | None,
         setting(
             "slices",
-            "auto: switch between layouts every few seconds, if the service can be paused, with 500 "
-            "items per window; off: measure one layout after the other (default: as in the study).",
+            "auto: switch between layouts every few seconds, if the service can be paused; off: "
+            "measure one layout after the other (default: as in the study). With auto, each "
+            "measurement has about 500 items.",
             panel=_WHAT,
         ),
     ] = None,
@@ -81,8 +82,8 @@ def check(
             metavar="CORES",
             rich_help_panel=_WHAT,
             help=(
-                "Reject a window if other processes on the host use more than this number of cores "
-                "(default: the limit of the study)."
+                "Reject a measurement if other processes on the host use more cores than this "
+                "(default: as in the study)."
             ),
         ),
     ] = None,
@@ -91,7 +92,11 @@ def check(
         setting("budget", "Stop measuring after this time, even if the result is not clear (default: 2h)."),
     ] = None,
     window: Annotated[
-        str | None, setting("window", "Length of each window (default: as in the study).")
+        str | None,
+        setting(
+            "window",
+            "Length of each measurement (default: as in the study).",
+        ),
     ] = None,
     warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     simulate: Simulate = None,
@@ -113,7 +118,7 @@ def check(
     metrics_open: MetricsOpen = False,
     as_json: AsJson = False,
 ) -> int:
-    """Check whether a study's best layout is still the best, by measuring it and its competitors again.
+    """Check whether the best layout of a study is still the best: measure it and its competitors again.
 
     tuner measures the best layout, the second best and the layout of --current, until the result is clear.
     The exit code is 0 if no other layout is faster than the best by more than the study's margin, 4 if

@@ -24,8 +24,8 @@ def compare(
             metavar="LEVEL",
             parser=confidence_level,
             help=(
-                "Confidence that all intervals of a printed column are right together (default: the "
-                "lower level of the studies)."
+                "Confidence with which all intervals in a printed column are right (default: the lower "
+                "confidence of the two studies)."
             ),
         ),
     ] = None,
@@ -36,7 +36,7 @@ def compare(
             metavar="SHARE",
             help=(
                 "Exit with code 4 if AFTER is significantly slower than BEFORE by more than this "
-                "share. tuner tests all layouts together, and the best layout of BEFORE."
+                "share. tuner tests all layouts together, and the best layout of BEFORE alone."
             ),
         ),
     ] = None,

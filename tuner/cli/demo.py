@@ -22,10 +22,12 @@ DISTRIBUTION = "proctuner"  #: what pip installs
 
 
 def demo(
-    study: Annotated[Path | None, study_file("File for the study (default: the study is not saved).")] = None,
+    study: Annotated[
+        Path | None, study_file("File in which tuner saves the study (default: the study is not saved).")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show an example of a study: measure the built-in service in five layouts, in about a minute.
+    """Show an example of a study: measure five layouts of the built-in service in about a minute.
 
     The built-in service is a crash processor, which analyses synthetic crash dumps of programs. The command
     downloads nothing. For a reliable answer, use `tuner grid`, which measures longer.

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 _BUDGET = (
-    "Planned budget of the study, for which tuner estimates the disk use, and checks that one block fits."
+    "Planned time limit of the study. tuner estimates the disk use of the study, and checks that the "
+    "time suffices for one launch of each layout."
 )
 LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
 
@@ -51,8 +52,8 @@ def doctor(
             rich_help_panel=PLACE,
             show_default=False,
             help=(
-                "Number of seconds to measure the CPU use of other processes, at least 1 (default: 5). 0 "
-                "skips this check."
+                "Number of seconds for which tuner measures the CPU use of other processes, at least 1 "
+                "(default: 5). With --seconds 0, tuner skips this check."
             ),
         ),
     ] = 5.0,

@@ -21,7 +21,7 @@ def explain(
             metavar="N",
             min=1,
             max=MOST_CORES,
-            help="Recommend processes and threads for this number of CPU cores (default: the study's).",
+            help="Recommend processes and threads for this number of CPU cores (default: as in the study).",
         ),
     ] = None,
     confidence: Annotated[
@@ -29,7 +29,7 @@ def explain(
         typer.Option(
             metavar="LEVEL",
             parser=confidence_level,
-            help=("Confidence with which a layout must keep --max-memory (default: the study's)."),
+            help=("Confidence with which a layout must keep --max-memory (default: as in the study)."),
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,

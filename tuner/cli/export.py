@@ -65,7 +65,9 @@ def export(
         typer.Option(
             metavar="RUNBOOK",
             rich_help_panel=_RUNBOOK,
-            help=("Write a page for operators into this file. Only an earlier page from tuner is replaced."),
+            help=(
+                "Write a page for operators into this file. tuner replaces only its earlier page in the file."
+            ),
         ),
     ] = None,
     check: Annotated[
@@ -93,7 +95,7 @@ def export(
         typer.Option(
             metavar="TIME",
             rich_help_panel=_RUNBOOK,
-            help="Age of a study at which the page recommends to measure again (default: 90d).",
+            help="Age of a study at which the page for operators recommends to measure again (default: 90d).",
         ),
     ] = None,
     pictures: Annotated[
@@ -245,8 +247,8 @@ SnippetKind = Annotated[
         callback=_names_kinds,
         rich_help_panel="Apply it",
         help=(
-            "Print settings with which systemd, kubernetes or others run the best layout. `--snippet "
-            "list` prints all kinds."
+            "Print settings with which systemd, kubernetes or another program runs the best layout. "
+            "`--snippet list` prints all kinds."
         ),
     ),
 ]

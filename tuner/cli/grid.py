@@ -59,8 +59,8 @@ def grid(
             metavar="PYTHON",
             rich_help_panel=_LAYOUTS,
             help=(
-                "Name or path of the Python interpreter, for example python3.14t. Repeat the option "
-                "to compare interpreters."
+                "Name or path of the Python interpreter, for example python3.14t. Repeat --python to "
+                "compare interpreters."
             ),
         ),
     ] = None,
@@ -72,7 +72,7 @@ def grid(
             rich_help_panel=_LAYOUTS,
             help=(
                 "Also vary the number of threads in numeric libraries (OpenMP), for example "
-                "omp=1,2,auto, where auto is the number of cores per process."
+                "omp=1,2,auto. The value auto is the number of cores per process."
             ),
         ),
     ] = None,
@@ -120,7 +120,7 @@ def grid(
             metavar="STUDY",
             rich_help_panel=FILE,
             help=(
-                "Begin a new study with the settings of the study file STUDY, in a file next to "
+                "Begin a new study with the settings of the study file STUDY. The new file is next to "
                 "STUDY. Other options override the settings of STUDY."
             ),
         ),
@@ -130,7 +130,9 @@ def grid(
         typer.Option(
             metavar="ADDRESS",
             rich_help_panel=BOXES,
-            help=("Measure on the hosts of the fleet whose scheduler has this address (see `tuner fleet`)."),
+            help=(
+                "Measure on several hosts (a fleet), whose scheduler has this address (see `tuner fleet`)."
+            ),
         ),
     ] = None,
     certs: Certs = None,

@@ -45,7 +45,7 @@ def lab(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of runs with each setting of the experiment (default: 3, with --quick 1).",
+            help="Number of runs with each setting of the experiment (default: 3, or 1 with --quick).",
         ),
     ] = None,
     seed: Annotated[
@@ -55,7 +55,10 @@ def lab(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help=("File for the runs of the experiment. Runs in the file are not repeated."),
+            help=(
+                "File in which tuner saves each run of the experiment. tuner does not repeat the "
+                "runs that are in the file."
+            ),
         ),
     ] = None,
     python: Annotated[
@@ -63,8 +66,8 @@ def lab(
         typer.Option(
             metavar="PROGRAM",
             help=(
-                "Python that runs the experiment (default: that of tuner). Repeat the option to compare "
-                "interpreters."
+                "Python interpreter that runs the experiment (default: the interpreter of tuner). "
+                "Repeat --python to compare interpreters."
             ),
         ),
     ] = None,
@@ -73,7 +76,7 @@ def lab(
         typer.Option(
             metavar="FILE.md",
             help=(
-                "File for a Markdown page with the result. A picture and the data (CSV) are written "
+                "File for a Markdown page with the result. tuner writes a picture and the data (CSV) "
                 "next to the page."
             ),
         ),

@@ -37,21 +37,26 @@ def plan(
             metavar="CONFIG|STUDY",
             readable=False,
             help=(
-                "Config in YAML, to measure a short study first (the pilot), or a study file, to "
-                "estimate the time from its windows."
+                "Config in YAML, with which tuner first measures a short study (the pilot), or a study "
+                "file with measurements."
             ),
         ),
     ] = None,
     cores: Annotated[str | None, setting("cores")] = None,
     layouts: Annotated[
         str | None,
-        setting("layouts", "Layouts of the planned study, of which the pilot measures four."),
+        setting(
+            "layouts",
+            "Layouts of the planned study. The short first study measures four of these layouts.",
+        ),
     ] = None,
     grid_name: Annotated[str | None, setting("grid_name")] = None,
     pilot: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", rich_help_panel=TIME, help="Approximate length of the pilot (default: 10m)."
+            metavar="TIME",
+            rich_help_panel=TIME,
+            help="Approximate length of the short first study (default: 10m).",
         ),
     ] = None,
     window: Annotated[str | None, setting("window")] = None,
@@ -60,13 +65,17 @@ def plan(
     warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     within: Annotated[
         str | None,
-        setting("within", "Also estimate the time for this value of `tuner grid --within`."),
+        setting("within", "Also estimate the time of a study with this value of `tuner grid --within`."),
     ] = None,
     confidence: Annotated[str | None, setting("confidence")] = None,
     kind: Annotated[str | None, setting("kind")] = None,
     slices: Annotated[
         str | None,
-        setting("slices", "auto: also estimate the time for `tuner grid --slices auto` (default: off)."),
+        setting(
+            "slices",
+            "With auto, tuner also estimates the time of a study with `tuner grid "
+            "--slices auto` (default: off).",
+        ),
     ] = None,
     seed: Annotated[
         str | None,
@@ -75,7 +84,8 @@ def plan(
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
     study: Annotated[
-        Path | None, study_file("New file for the pilot (default: SERVICE.pilot.tuner.db).")
+        Path | None,
+        study_file("New file for the short first study (default: SERVICE.pilot.tuner.db)."),
     ] = None,
     resume: Resume = None,
     metrics: MetricsAddress = None,

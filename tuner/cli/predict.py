@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _WAYS = ("network", "simulation")
 _GRID = (
-    "Set of layouts to predict: small, divisors or full, see `tuner grid` (default: those of the "
-    "study, but divisors with other --cores)."
+    "Set of layouts to predict: small, divisors or full, see `tuner grid` (default: the layouts of the "
+    "study, or divisors if --cores differs)."
 )
 _WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes of the time that an item needs", "Output"
 
@@ -91,11 +91,12 @@ def predict(
         ),
     ] = "network",
     gil: Annotated[
-        list[str] | None, _change("Change the CPU time that an item needs with the GIL held.")
+        list[str] | None,
+        _change("Change the CPU time that an item needs in worker threads that hold the GIL."),
     ] = None,
     python: Annotated[
         list[str] | None,
-        _change("Change the CPU time that an item needs in worker threads without the GIL."),
+        _change("Change the CPU time that an item needs in worker threads that have released the GIL."),
     ] = None,
     child_cpu: Annotated[
         list[str] | None, _change("Change the CPU time that an item needs in child processes.")

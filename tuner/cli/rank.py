@@ -47,7 +47,8 @@ Confidence = Annotated[
         metavar="LEVEL",
         parser=confidence_level,
         help=(
-            "Confidence level of the printed intervals and groups, for example 80% (default: the study's)."
+            "Confidence level of the printed intervals and groups, for example 80% (default: as in the "
+            "study)."
         ),
     ),
 ]
@@ -60,7 +61,7 @@ Objective = Annotated[
         metavar="NAME",
         autocompletion=one_of("throughput", "throughput-per-cpu"),
         rich_help_panel=_WHAT,
-        help="Quantity to rank by: throughput or throughput-per-cpu (default: the study's).",
+        help="Quantity to rank by: throughput or throughput-per-cpu (default: as in the study).",
     ),
 ]
 MaxLoad = Annotated[
@@ -84,8 +85,7 @@ Horizon = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=_WHAT,
-        help="If memory grows, compare --max-memory with the memory expected after this time "
-        "(default: the study's).",
+        help="Time for which a layout must keep --max-memory if its memory grows (default: as in the study).",
     ),
 ]
 MaxP95 = Annotated[
@@ -122,8 +122,7 @@ Within = Annotated[
         metavar="SHARE",
         rich_help_panel=_TRADE,
         help=(
-            "Difference in throughput up to which layouts count as equally good (default: the study's "
-            "margin)."
+            "Difference in throughput up to which layouts count as equally good (default: as in the study)."
         ),
     ),
 ]

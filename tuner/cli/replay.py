@@ -21,7 +21,7 @@ def replay(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="Set of services to simulate: the name of a suite, a JSON file, or a study file.",
+            help="Set of simulated services (suite): a name such as slippage, a JSON file, or a study file.",
         ),
     ],
     strategy: Annotated[
@@ -46,7 +46,7 @@ def replay(
         typer.Option(
             metavar="N",
             min=1,
-            help="Simulate only the first N services of the suite (default: all).",
+            help="Simulate only the first N services of SUITE (default: all).",
         ),
     ] = None,
     repeats: Annotated[
@@ -55,7 +55,7 @@ def replay(
             metavar="N",
             min=1,
             show_default=False,
-            help="Number of simulated studies for each service of the suite (default: 1).",
+            help="Number of simulated studies for each service of SUITE (default: 1).",
         ),
     ] = 1,
     seed: Annotated[
@@ -72,7 +72,8 @@ def replay(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of windows per study, for a strategy without a stopping rule.",
+            help="Number of measurements in each simulated study, for strategies without a rule when "
+            "to stop.",
         ),
     ] = None,
     within: Annotated[
@@ -80,8 +81,8 @@ def replay(
         typer.Option(
             metavar="SHARE",
             help=(
-                "Count an answer as right if it is at most this much slower than the best layout "
-                "(default: the suite's)."
+                "Count an answer as right if the chosen layout is at most this much slower than the "
+                "best layout (default: as in SUITE)."
             ),
         ),
     ] = None,
@@ -89,7 +90,7 @@ def replay(
         str | None,
         typer.Option(
             metavar="LEVEL",
-            help="Confidence that the strategy must reach (default: the suite's).",
+            help="Confidence that the strategy must reach (default: as in SUITE).",
         ),
     ] = None,
     processes: Annotated[

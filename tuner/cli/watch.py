@@ -42,7 +42,9 @@ def watch(
     ] = "2s",
     svg: Annotated[
         Path | None,
-        typer.Option("--svg", metavar="FILE", help="Save the state once as an SVG picture in this file."),
+        typer.Option(
+            "--svg", metavar="FILE", help="Save the state of the study once, as an SVG picture in this file."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:

@@ -229,7 +229,8 @@ class ReadySettings(Section):
     """The settings of one kind of check, and all that other parts of tuner have to know of the kind."""
 
     kind: str  #: Kind of check
-    within: LongerThanZero = 60.0  #: If the service is not ready within this time, the launch fails
+    #: Longest time until the service is ready. After this time, the launch fails
+    within: LongerThanZero = 60.0
 
     def build(self, layout: Layout, directory: Path | None) -> ReadyCheck:
         """Make the check of one launch of *layout*, whose service runs in *directory* (None: tuner's)."""

@@ -79,21 +79,21 @@ class RunSettings(Section):
     directory: ConfigPath | None = None  #: Folder in which the service runs; None: the current folder
     #: Environment variables for the service, in addition to those of tuner
     environment: Environment = Field(default_factory=dict)
-    #: File with environment variables for the service, one NAME=VALUE per line. tuner does not replace
-    #: placeholders such as `{threads}` in this file
+    #: File with environment variables for the service, one NAME=VALUE per line. In this file, tuner does not
+    #: replace placeholders such as `{threads}`
     environment_file: ConfigPath | None = None
     stop: StopSettings = StopSettings()  #: How tuner stops the processes of the service
     #: Resource limits of each process of the service, in the units of setrlimit, for example `{nofile: 4096}`
     limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
     #: Number of threads that a process may run in addition to the threads of its layout. If a process runs
-    #: more threads, tuner rejects the window; None: the known service's limit, or no limit
+    #: more threads, tuner rejects the measurement; None: the known service's limit, or no limit
     max_extra_threads: WholeNumber | None = None
-    #: With `slices: auto`, how tuner makes a started layout idle while tuner measures another layout.
-    #: freeze: tuner suspends the processes; feed: tuner sends no items; none: tuner starts layouts one after
-    #: the other; None: a way that is safe for the known service, else none
+    #: How tuner pauses a started layout while it measures another layout (only with `slices: auto`). freeze:
+    #: tuner suspends the processes; feed: tuner sends no items; none: tuner starts layouts one after the
+    #: other; None: a way that is safe for the known service, else none
     gate: Gate | None = None
-    #: Number of connections that each process of the service opens, for example to a database; `threads`: one
-    #: per thread
+    #: Number of connections that each process of the service opens, for example to a database. The value
+    #: `threads` means one connection per thread
     connections: Count | Literal["threads"] = "threads"
 
     @field_validator("directory")
@@ -164,7 +164,8 @@ class CrashProcessorSettings(RunSettings):
     #: Python interpreter that runs the service; None: the interpreter of tuner
     interpreter: Interpreter | None = None
     prepend: Words = ()  #: Arguments to put before the command, for example `[numactl, --interleave=all]`
-    axes: CrashAxes = Field(default_factory=dict)  #: Settings that tuner varies, for example the interpreter
+    #: Settings that tuner varies, for example the Python interpreter
+    axes: CrashAxes = Field(default_factory=dict)
     #: Key that only tuner sets
     variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)
 
@@ -214,25 +215,27 @@ class ScriptSettings(RunSettings):
     kind: Literal["script"]  #: Kind of service
     name: Name  #: Name of the service in results and in the name of the study file
     command: LayoutCommand  #: Command that starts the service
-    #: yes: tuner varies the numbers of processes and threads; no: tuner varies only the number of processes
+    #: Whether tuner varies the number of threads, too (yes), or only the number of processes (no)
     threads: bool = True
     #: How often tuner starts the command. each: once for each process; one: once, because the command starts
     #: all processes itself
     programs: Programs = "each"
-    #: Which processes or threads work on items. programs: the started processes; children: the child
-    #: processes of the started processes; children-if-several: as `children`, but a single process works
-    #: itself; pools: the child processes of each started process, one for each thread; threads: the threads
-    #: of one process; None: `children` if `programs` is `one`, else `programs`
+    #: Which processes or threads work on items: the processes that tuner starts (programs), their child
+    #: processes (children), one child process for each thread (pools), or the threads of one process
+    #: (threads). children-if-several: as `children`, but in layouts with one process, this process works
+    #: itself; None: `children` if `programs` is `one`, else `programs`
     workers: Workers | None = None
-    #: Whether a process starts its threads at once, or only when items need them. With `os_threads`, tuner
-    #: ends the study if a layout with more threads does not run more threads; None: no check
+    #: Whether a process starts its threads at once, or only when items need them. With `os_threads`, the
+    #: study ends if a layout with more threads does not run more threads; None: no check
     os_threads: OsThreads | None = None
     #: Whether each process runs an event loop (asyncio), which works on any number of items at the same time
     event_loop: bool = False
-    #: How tuner detects that the started service is ready for items; None: the service is ready at once
+    #: How tuner detects that the service has started and is ready for items; None: the service is ready at
+    #: once
     ready: AnyReady | None = None
     probe: AnyProbe = Field(default_factory=counter_probe)  #: How tuner counts finished items
-    #: Second method to count finished items. tuner rejects a measurement if the two counts differ too much
+    #: Second way to count finished items. tuner rejects a measurement if the counts of `probe` and
+    #: `cross_check` differ too much
     cross_check: AnyProbe | None = None
     #: Largest accepted difference between the counts of `probe` and `cross_check`; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None

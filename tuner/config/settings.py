@@ -59,18 +59,18 @@ def _memory(text: str) -> str:
 
 
 class BrakeSettings(Section):
-    """Safety limits."""
+    """Safety limits: tuner stops the service if one of them is exceeded."""
 
     load: MaxLoad | None = None  #: Largest 1-minute load average of the host
     #: Largest memory use of the host, as a share such as `90%` or as a size
     memory: Annotated[str, AfterValidator(_memory)] | None = None
     #: Largest share of failed items among all items of the last 30 s
     errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
-    #: Command that tuner runs again and again during each launch. An exit code other than 0 means that the
-    #: limit is exceeded
+    #: Command that checks a limit of your own. tuner runs the command repeatedly while the service runs. If
+    #: the exit code of the command is not 0, the limit is exceeded
     command: Command | None = None
     every: LongerThanZero | None = None  #: Time between two runs of `command`; None: 10 s
-    #: Time limit of each run of `command`. tuner kills a run that takes longer; None: 10 s
+    #: Time after which tuner kills a run of `command`; None: 10 s
     timeout: LongerThanZero | None = None
     #: Time for which a limit must be exceeded before tuner stops the service. If the limit `memory` is
     #: exceeded, tuner stops the service at once
@@ -99,23 +99,25 @@ class BrakeSettings(Section):
 
 
 class HookSettings(Section):
-    """Commands that get environment variables such as TUNER_LAYOUT.
+    """tuner runs these commands with environment variables such as TUNER_LAYOUT.
 
     See the port ``Hooks``.
     """
 
-    timeout: LongerThanZero = 60.0  #: Time limit of each command. tuner kills a command that takes longer
+    timeout: LongerThanZero = 60.0  #: Time after which tuner kills a command
     #: Commands that tuner runs before the study. If a `before_study` command fails, the study stops
     before_study: Commands = ()
     after_study: Commands = ()  #: Commands that tuner runs after the study, before it prints the result
     #: Commands that tuner runs before each launch. If a `before_launch` command fails, the launch fails
     before_launch: Commands = ()
     after_launch: Commands = ()  #: Commands that tuner runs after each launch, even if the launch failed
-    #: Commands that tuner runs before each window. If a `before_window` command fails, the window is invalid
+    #: Commands that tuner runs before each measurement (window). If a `before_window` command fails, the
+    #: window is invalid
     before_window: Commands = ()
-    after_window: Commands = ()  #: Commands that tuner runs after each window, even if the window is invalid
+    #: Commands that tuner runs after each measurement (window), even if it is invalid
+    after_window: Commands = ()
     #: Commands that tuner runs at the end of the study, even if the study failed. The environment variable
-    #: `TUNER_EXIT_CODE` has the exit code
+    #: `TUNER_EXIT_CODE` contains the exit code of the study
     finished: Commands = ()
 
 
@@ -126,7 +128,7 @@ class Settings(Section):
     service: ServiceSettings = CrashProcessorSettings()
     #: Settings of the study, for example the layouts to measure and the time limit
     study: StudySettings = StudySettings()
-    #: Limits on load, memory and failures at which tuner stops the service; None: no limits
+    #: Limits on load, memory and failed items at which tuner stops the service; None: no limits
     brake: BrakeSettings | None = None
     #: Commands that tuner runs before and after the study, each launch and each window
     hooks: HookSettings = HookSettings()

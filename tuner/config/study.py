@@ -53,52 +53,52 @@ class StudySettings(Section):
     grid: GridName | None = None  #: Set of layouts to measure (see `--grid` of `tuner grid`); None: divisors
     layouts: Layouts | None = None  #: Layouts to measure, instead of those of `grid`
     variants: Variants | None = None  #: Variants of the service to measure; None: all of them
-    #: The study ends when one layout is known to be at most this much slower than the best. This key needs
-    #: `strategy: race`; None: 2 %
+    #: The study ends when one layout is known to be at most this much slower than the best layout (only with
+    #: `strategy: race`); None: 2 %
     within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None
     #: Required confidence of the answer, and confidence level of all intervals
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = CONFIDENCE
-    #: Meaning of `confidence`. strict: the confidence is valid for every service; calibrated: the confidence
-    #: is right on average over typical services. This key needs `strategy: race`; None: strict
+    #: Meaning of `confidence` (only with `strategy: race`). strict: valid for every service; calibrated:
+    #: right on average over typical services; None: strict
     kind: Literal["strict", "calibrated"] | None = None
     objective: ObjectiveName = "throughput"  #: Quantity to maximise
-    #: Largest number of connections that a layout may open. tuner does not measure layouts with more
-    #: connections (see `connections` in the section `service`)
+    #: tuner measures only layouts that open at most this number of connections (see `connections` in the
+    #: section `service`)
     max_connections: Count | None = None
     max_load: MaxLoad | None = None  #: Largest load average that the best layout may have
     #: Largest memory (PSS) that the workers and child processes of the best layout may use
     max_memory: MaxMemory | None = None
     #: Time for which a layout must keep `max_memory` if its memory grows; None: 1 d
     horizon: LongerThanZero | None = None
-    #: Largest p95 latency that the best layout may have. This key needs the feeder `http`
+    #: Largest p95 latency that the best layout may have (only with the feeder `http`)
     max_p95: MaxP95 | None = None
-    #: Length of a measuring period (window). A race also uses shorter windows
+    #: Length of each measurement (window). With `strategy: race`, tuner also uses shorter windows
     window: LongerThanZero = WINDOW_S
-    #: Length of the shortest window of a race. This key needs `strategy: race`; None: 1 m, or 20 s
-    #: with `slices: auto`, but at most `window`
+    #: Length of the shortest measurement (only with `strategy: race`); None: 1 m, or 20 s with `slices:
+    #: auto`, but at most `window`
     min_window: LongerThanZero | None = None
-    #: auto: tuner keeps up to four layouts started, and measures them in turns of a few seconds. This
-    #: key needs `strategy: race`; None: off
+    #: With auto, tuner keeps up to four layouts started, and measures them in turns of a few seconds (only
+    #: with `strategy: race`); None: off
     slices: Literal["auto", "off"] | None = None
-    #: Number of times that tuner starts each layout. This key needs `strategy: all`; None: 3
+    #: Number of times that tuner starts each layout (only with `strategy: all`); None: 3
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: Number of windows after each start. This key needs `strategy: all`; None: 1
+    #: Number of measurements after each start of a layout (only with `strategy: all`); None: 1
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: Time after a start in which tuner does not count items. auto: until throughput and the number of active
-    #: tasks are steady
+    #: Time after the start of a layout in which tuner does not count items. With auto, tuner waits until
+    #: throughput and the number of active tasks are steady
     warmup: Literal["auto"] | Duration = "auto"
     warmup_cap: LongerThanZero = 300.0  #: Longest warm-up with `warmup: auto`
     #: Whether tuner first starts the service once without counting items, to fill the page cache
     warm_cache: bool = True
     seed: WholeNumber = 1  #: Seed for the random order of launches
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
-    #: Largest number of attempts to measure one valid window
+    #: Largest number of attempts to get one valid measurement
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
-    #: Largest CPU use of other processes on the host, in cores. tuner rejects windows in which other
-    #: processes use more. The default is all cores with `slices: auto`; None: 1 % of the cores, at least
-    #: 0.15
+    #: Largest CPU use of other processes on the host, in cores. tuner rejects a measurement if other
+    #: processes use more; None: 1 % of the cores, at least 0.15; all cores with `slices: auto`
     foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
-    #: Largest share of a window's time in which tasks may wait for memory. tuner rejects windows with more
+    #: Largest share of the time in which tasks may wait for memory. tuner rejects a measurement if tasks wait
+    #: longer
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05
 
     @field_validator("warmup", mode="wrap")

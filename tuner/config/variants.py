@@ -115,10 +115,10 @@ class StopSettings(Section):
     """How tuner stops a worker process."""
 
     signal: SignalName = "TERM"  #: Signal that tuner sends to stop a worker
-    #: Time after the signal in which a worker must stop. tuner kills a worker that takes longer
+    #: Time for which tuner waits after the signal. tuner then kills a worker that still runs
     wait: LongerThanZero = STOP_WAIT_S
     #: Whether tuner sends the signal to the whole process group instead of only the process that tuner
-    #: started. Set yes if a shell starts the worker
+    #: started. Write `as_group: yes` if a shell starts the worker
     as_group: bool = False
 
 
@@ -148,7 +148,7 @@ class ValueSettings(VariantSettings):
     before it comes after the other changes of all axes.
     """
 
-    #: Words of the command to replace, and the new words for each of them
+    #: Words of the command, and the words that replace each of them
     replace: Replacements = Field(default_factory=dict)
     #: Python interpreter that runs the command; None: the interpreter of the command
     interpreter: Interpreter | None = None
@@ -161,7 +161,7 @@ class CrashVariantSettings(Section):
 
     #: Python interpreter that runs the service; None: the interpreter of the service
     interpreter: Interpreter | None = None
-    #: Arguments that tuner puts before the `prepend` arguments of the service; None: none
+    #: Arguments that tuner puts first in the command, even before those of `service.prepend`; None: none
     prepend: Words | None = None
     #: Options of `crash-processor run`, in addition to those of the service
     options: dict[str, str] = Field(default_factory=dict)

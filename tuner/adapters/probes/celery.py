@@ -57,8 +57,8 @@ class CeleryProbeSettings(ProbeSettings):
     """tuner queries Celery's nodes or listens to their events."""
 
     kind: Literal["celery"]  #: Kind of probe
-    #: Tasks that tuner counts. inspect: tasks that began; events: tasks that ended. Counting events costs CPU
-    #: time
+    #: Tasks that tuner counts: tasks that began (inspect), or tasks that ended (events). `via: events` costs
+    #: CPU time for each task
     via: Literal["inspect", "events"] = "inspect"
     #: URL of Celery's broker; None: the broker of the Celery app
     broker: Annotated[str, AfterValidator(_broker)] | None = None
@@ -67,7 +67,7 @@ class CeleryProbeSettings(ProbeSettings):
     )
     #: Number of Celery nodes that must answer; None: the number of processes that tuner starts
     nodes: Count | None = None
-    #: Time limit for the answers of all Celery nodes. tuner ignores later answers
+    #: Time limit for the answers of all Celery nodes
     timeout: LongerThanZero = 2.0
 
     @property

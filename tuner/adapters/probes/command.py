@@ -130,7 +130,7 @@ class CommandProbeSettings(ProbeSettings):
 
     kind: Literal["command"]  #: Kind of probe
     command: Command  #: Command that prints the number of items finished so far
-    timeout: LongerThanZero = 2.0  #: Time limit of each run of `command`. tuner kills a run that takes longer
+    timeout: LongerThanZero = 2.0  #: Time after which tuner kills a run of `command`
 
     def build(self, settings: Settings, around: Surroundings) -> CommandProbe:
         """See `ProbeSettings`."""

@@ -26,7 +26,7 @@ _FALL = 100
 
 
 class QueueProbeSettings(ProbeSettings):
-    """tuner counts the messages that leave the queue of the feeder `queue`."""
+    """tuner counts the messages that leave the queue, which tuner itself fills (feeder `queue`)."""
 
     is_alone: ClassVar[bool] = True
     kind: Literal["queue"]  #: Kind of probe

@@ -86,7 +86,8 @@ class RedisProbeSettings(ProbeSettings):
     #: Numbers in Redis whose sum is the number of finished items
     count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]
     failed: tuple[TermSettings, ...] = ()  #: Numbers in Redis whose sum is the number of failed items
-    #: yes: `count` is the number of items that remain in a queue; no: `count` is the number of finished items
+    #: Whether `count` is the number of items that remain in a queue (yes), or the number of finished items
+    #: (no)
     falls: bool = False
     #: Number of all items that were added to the queue so far. tuner subtracts `count` from this number (only
     #: with `falls: yes`); None: nothing is added to the queue during a launch

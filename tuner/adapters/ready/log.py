@@ -21,8 +21,8 @@ class LogReady(ReadySettings):
 
     kind: Literal["log"]  #: Kind of check
     pattern: Pattern  #: Pattern that matches the log lines for which tuner waits
-    #: Number of matching log lines for which tuner waits. processes, threads: the number of processes or
-    #: threads of the layout. With `programs: one`, the default of `count` is 1
+    #: Number of matching log lines for which tuner waits. `processes` and `threads` stand for the numbers of
+    #: the layout. With `programs: one`, the default of `count` is 1
     count: Count | Literal["processes", "threads"] = "processes"
 
     def build(self, layout: Layout, _directory: Path | None) -> LogLines:

@@ -39,24 +39,25 @@ EXIT_CODES = (
     ExitCode(
         EXIT_NOTHING,
         "no result, because no layout was measured successfully or no layout can be ranked",
-        "Read the warnings (messages.md explains each warning).",
+        "Read the warnings (see messages.md for their meaning).",
     ),
     ExitCode(
         EXIT_STALE,
-        "a stale (outdated) result: a runbook differs from its study, or another layout is now better",
+        "an outdated result: a runbook differs from its study, or another layout is now better",
         "Write the runbook again (`tuner export`), or measure the service again (`tuner grid`).",
     ),
     ExitCode(
         EXIT_WEAKER,
-        "a weaker result than required. The budget ended before the answer was known, a layout was never"
-        " measured successfully, or every layout exceeds a limit. `tuner check` also ends with 5 if it cannot"
-        " decide, and `tuner lab` if a run failed",
-        "Continue the study with `--resume`, and `tuner lab` with `--results` (remedies: first-study.md).",
+        "a weaker result than required. The budget ended before the answer was known, a layout was "
+        "never measured successfully, or every layout exceeds a limit. `tuner check` also ends with 5 "
+        "if its result is not clear, and `tuner lab` if a run failed",
+        "Continue the study with `--resume`, and `tuner lab` with `--results`. See first-study.md for "
+        "other remedies.",
     ),
     ExitCode(
         EXIT_BRAKED,
         "a safety limit of the config stopped the study, which has some results",
-        "Find the programs that use the host, then continue the study with `--resume` (brake.md).",
+        "Find the programs that use the host, then continue the study with `--resume` (see brake.md).",
     ),
     ExitCode(
         EXIT_INTERRUPTED,

@@ -122,25 +122,24 @@ SETTINGS = {
     ),
     "max_connections": Setting(
         "N",
-        "Do not measure layouts that open more than N connections (one per thread), for example to a "
-        "database.",
+        "Measure only layouts that open at most N connections (one per thread), for example to a database.",
         LAYOUTS,
     ),
     "window": Setting(
         "TIME",
-        "Length of a window, in which tuner counts items (default: 10m).",
+        "Length of each measurement, called window (default: 10m).",
         TIME,
     ),
     "min_window": Setting(
         "TIME",
-        "Length of the shortest window of the strategy race (default: 1m, or 20s with --slices auto, "
-        "but at most --window).",
+        "Length of the shortest measurement with --strategy race (default: 1m, or 20s with --slices "
+        "auto, but at most --window).",
         TIME,
     ),
     "warmup": Setting(
         "TIME",
-        "Length of the warm-up before tuner counts items, for example 30s, or auto: until throughput "
-        "is steady (default: auto).",
+        "Length of the warm-up before tuner counts items, for example 30s. With auto, the warm-up ends "
+        "when throughput is steady (default: auto).",
         TIME,
     ),
     "warmup_cap": Setting(
@@ -148,7 +147,9 @@ SETTINGS = {
         "Longest warm-up with --warmup auto, after which tuner measures in any case (default: 5m).",
         TIME,
     ),
-    "repeats": Setting("N", "Number of launches of each layout with --strategy all (default: 3).", TIME),
+    "repeats": Setting(
+        "N", "Number of times that tuner starts each layout with --strategy all (default: 3).", TIME
+    ),
     "budget": Setting(
         "TIME",
         "End the study after at most this time, and print the result so far.",
@@ -163,15 +164,15 @@ SETTINGS = {
     ),
     "within": Setting(
         "SHARE",
-        "Loss of throughput that you accept, compared with the best layout (default: 2%). A larger "
-        "loss shortens the study.",
+        "Loss of throughput that you accept, compared with the best layout (default: 2%). If you "
+        "accept a larger loss, the study is shorter.",
         ORDER,
     ),
     "confidence": Setting("LEVEL", "Required confidence that the answer is right (default: 95%).", ORDER),
     "kind": Setting(
         "KIND",
-        "strict: --confidence is valid for every service; calibrated: --confidence is valid on "
-        "average over many services, and the study is shorter (default: strict).",
+        "Meaning of --confidence. strict: valid for every service; calibrated: valid on average over "
+        "many services, with a shorter study (default: strict).",
         ORDER,
         words=("strict", "calibrated"),
     ),
@@ -194,30 +195,30 @@ SETTINGS = {
     ),
     "horizon": Setting(
         "TIME",
-        "If memory grows, compare --max-memory with the memory expected after this time (default: 1d).",
+        "Time for which a layout must keep --max-memory if its memory grows (default: 1d).",
         ORDER,
     ),
     "max_p95": Setting(
         "TIME",
-        "Choose only a layout whose p95 latency is at most this long, for example 2s. The limit "
+        "Choose only a layout whose p95 latency is at most this long, for example 2s. --max-p95 "
         "requires tuner's HTTP load generator.",
         ORDER,
     ),
     "seed": Setting("N", "Seed for the random order of launches (default: 1).", ORDER),
     "max_attempts": Setting(
-        "N", "Largest number of attempts to measure one valid window (default: 3).", ORDER
+        "N", "Largest number of attempts to get one valid measurement (default: 3).", ORDER
     ),
     "foreign_limit": Setting(
         "CORES",
-        "Reject a window if other processes on the host use more than this number of cores (default: "
-        "1 % of the cores, at least 0.15; all cores with --slices auto).",
+        "Reject a measurement if other processes on the host use more cores than this (default: 1 % of "
+        "the cores, at least 0.15; all cores with --slices auto).",
         ORDER,
     ),
     "rate": Setting(
         "RATE",
-        "Rate at which tuner sends requests: 200 (per second), 70% (of each layout's highest "
-        "throughput) or p95=200ms (highest rate that keeps this latency); default: as fast as the "
-        "service answers.",
+        "Rate at which tuner sends requests (default: as fast as the service answers). 200: requests "
+        "per second; 70%: share of each layout's highest throughput; p95=200ms: highest rate that "
+        "keeps this p95 latency.",
         ORDER,
         ("service", "feeder", "rate"),
     ),
@@ -229,9 +230,9 @@ SETTINGS = {
     ),
     "connections": Setting(
         "HOW",
-        "How clients use connections. even: keep equally many open per worker process; kept: keep "
-        "them open as the kernel distributes them; fresh: open one per request; reuse:N: open one "
-        "per N requests (default: even).",
+        "How clients use connections. even: keep the same number open to each worker process; kept: "
+        "keep connections open as the kernel distributes them; fresh: open a connection for each "
+        "request; reuse:N: for every N requests (default: even).",
         ORDER,
         ("service", "feeder", "connections"),
     ),
@@ -272,7 +273,10 @@ def study_file(help: str, *, panel: str | None = None) -> typer.models.OptionInf
 
 ShortWindow = Annotated[
     str | None,
-    setting("window", "Length of each window (default: 1m, or the config's window if that is shorter)."),
+    setting(
+        "window",
+        "Length of each measurement (default: 1m, or `window` of the config if that is shorter).",
+    ),
 ]
 Simulate = Annotated[
     Path | None,
@@ -302,8 +306,8 @@ Service = Annotated[
         autocompletion=services,
         rich_help_panel=SERVICE,
         help=(
-            "Name of the service that the command starts, see `tuner services` (default: tuner "
-            "recognises the command)."
+            "Name of the service that the command starts, such as gunicorn (default: tuner recognises "
+            "the command). `tuner services` lists the names."
         ),
     ),
 ]
@@ -313,7 +317,7 @@ ServiceSettings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         rich_help_panel=SERVICE,
-        help=("Change a setting of the service, see `tuner services show NAME` (repeatable)."),
+        help=("Change a setting of the service (repeatable). `tuner services show NAME` lists the settings."),
     ),
 ]
 ServiceCommand = Annotated[
@@ -323,7 +327,8 @@ ServiceCommand = Annotated[
         metavar="TEXT",
         rich_help_panel=SERVICE,
         help=(
-            "Command that starts the service, in quotes. You can also write the command at the end, after --."
+            "Command that starts the service, in quotes. You can also write the command at the end of "
+            "the line, after --."
         ),
     ),
 ]
@@ -381,8 +386,8 @@ Force = Annotated[
         metavar="",
         rich_help_panel=BOXES,
         help=(
-            "Connect to a scheduler without encryption, although anyone with access to it can run code on "
-            "this host."
+            "Connect to the scheduler of a fleet without encryption. Anyone with access to the "
+            "scheduler can then run code on this host."
         ),
     ),
 ]

@@ -12,7 +12,7 @@ from tuner.core.text.figures import pluralize
 @warning(
     "address-found",
     "",
-    "If the printed address is wrong, set the right address with `--set url=...`.",
+    "If tuner sends requests to a wrong address, set the right address with `--set url=...`.",
 )
 def address_found(found: str, configured: str) -> str:
     unchecked = "; its certificate is not checked" if found.startswith("https:") else ""
@@ -22,7 +22,7 @@ def address_found(found: str, configured: str) -> str:
 @warning(
     "certificate-unchecked",
     "",
-    "No action is needed, because these requests do not leave this host.",
+    "No action is needed, because requests with unchecked certificates do not leave this host.",
 )
 def certificate_unchecked(address: str) -> str:
     return f"requests to {address} accept any certificate"
@@ -31,7 +31,7 @@ def certificate_unchecked(address: str) -> str:
 @warning(
     "clients-not-found",
     "",
-    "Fix the printed problem, or set the number of clients, for example `--clients 64`.",
+    "Fix the printed problem, or set the number of HTTP clients, for example `--clients 64`.",
 )
 def clients_not_found(problem: str, n_clients: int) -> str:
     return (
@@ -63,7 +63,8 @@ def uneven(fewest: float, most: float, starved_ratio: float) -> str:
 @warning(
     "latency-at-saturation",
     "",
-    "With `--rate`, tuner sends each request without waiting for earlier answers ([HTTP](http.md)).",
+    "To limit the latency of users, set `--rate`: tuner then sends each request without waiting for "
+    "earlier answers ([HTTP](http.md)).",
 )
 def latency_at_saturation() -> str:
     return (
@@ -85,8 +86,8 @@ def queue_left(layout: Layout, problem: str) -> str:
 
 @warning(
     "queue-shared",
-    "The next launch starts only when the queue is empty.",
-    "Find the program that sends the messages (perhaps the service itself), or use a separate queue.",
+    "tuner starts the next layout only when the queue is empty.",
+    "Find the program that sends these messages (perhaps the service itself), or use a separate queue.",
 )
 def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
     messages = pluralize(n_messages, "message")
@@ -95,10 +96,10 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
 
 @warning(
     "requests-failed",
-    "More than 1 % of requests failed. A request is `closed` if its connection broke, and `garbage` if "
-    "its answer is not HTTP. An `overdue` request was not sent, because `max_outstanding` other "
-    "requests had no answer yet.",
-    "Correct the URL or the service, or lower `rate` ([HTTP](http.md)).",
+    "More than 1 % of the HTTP requests failed. A request is `closed` if its connection broke, and "
+    "`garbage` if its answer is not HTTP. An `overdue` request was not sent, because `max_outstanding` "
+    "other requests had no answer yet.",
+    "Correct the URL or the service, or lower the rate of requests ([HTTP](http.md)).",
 )
 def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in n_by_kind.items() if count)

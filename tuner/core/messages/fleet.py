@@ -9,8 +9,8 @@ from tuner.core.text.figures import pluralize
 
 @warning(
     "box-gone",
-    "If a host leaves the study, another host repeats its unfinished launch.",
-    "Fix the printed problem, and start `tuner box` on the missing host again ([fleet](fleet.md)).",
+    "If a host leaves a study on several hosts, another host repeats the unfinished measurement.",
+    "Fix the printed problem, and start `tuner box` on the missing host again (see [Fleet](fleet.md)).",
 )
 def box_gone(host: str, why: str) -> str:
     return f"{host} is gone: {why}"
@@ -38,7 +38,7 @@ def box_twice(other: str) -> str:
 @warning(
     "launch-lost",
     "The results of a launch did not reach the study, so tuner repeats the launch.",
-    "If the same host loses more launches, read the log of this host.",
+    "If results from the same host are lost again, read its log.",
 )
 def launch_lost(host: str, layout: Layout, why: str) -> str:
     return f"{host}: the launch of {layout} was lost: {why}"
@@ -46,7 +46,7 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 
 @warning(
     "needs-boxes",
-    "The study ends with exit code 5.",
+    "If only more hosts can decide between the layouts, the study ends with exit code 5.",
     "Continue the study with `tuner grid --resume FILE` on more hosts or on a single host. You can "
     "also accept a larger difference between layouts with `--within` ([several "
     "hosts](method/boxes.md)).",

@@ -9,7 +9,8 @@ from tuner.core.text.figures import pluralize, render_size
 
 @warning(
     "heat-smaller",
-    "Layouts that do not fit into memory run later.",
+    "With `--slices auto`, several layouts share the memory. A layout that does not fit into memory "
+    "runs later.",
     "Free some memory, or use `--slices off` to run the layouts one after the other.",
 )
 def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
@@ -21,7 +22,7 @@ def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
 
 @warning(
     "slices-disagree",
-    "With 99 % confidence, the difference between the two printed ratios is not noise.",
+    "The two printed ratios differ significantly, with 99 % confidence.",
     "In later studies, use `--slices off`, so that each layout runs alone.",
 )
 def slices_disagree(seen: Agreement) -> str:

@@ -16,7 +16,7 @@ _MOST_LEFTOVERS = 8
     "backend-found",
     "",
     "If the printed program only forwards connections, as `docker-proxy` and `ssh` do, add the real "
-    "backend to `backends` in the config.",
+    "server to `backends` in the config.",
 )
 def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> str:
     more = "to change this, set `backends` in the config"
@@ -50,8 +50,8 @@ def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
 
 @warning(
     "hook-failed",
-    "The result of the study stays valid.",
-    "Read the output of the failed hook.",
+    "A failed `after_` or `finished` hook does not change the result of the study.",
+    "To find the reason, read the output of the failed command.",
 )
 def hook_failed(problem: str) -> str:
     return problem
@@ -72,7 +72,8 @@ def leftover_processes(when: Literal["before", "after"], processes: Sequence[str
 @warning(
     "memory-missed",
     "",
-    "No action is needed. Processes that live less than about 20 ms often end before tuner can read them.",
+    "No action is needed. Processes that live less than about 20 ms often end before tuner can read "
+    "their memory.",
 )
 def memory_missed(missed_ratio: float) -> str:
     return (
@@ -92,12 +93,11 @@ def metrics_file(path: object, error: str | None) -> str:
 
 @warning(
     "host-speed",
-    "To notice changes of speed, tuner regularly measures the CPU time of a fixed computation. The "
-    "computation takes more CPU time if the clock of the cores is slower, or if other programs or "
-    "virtual machines use the same cores, caches or memory.",
-    "The printed throughput is an average over the time before and after the change of speed. The "
-    "ranking stays valid if the host became slower or faster for all layouts alike. If possible, "
-    "measure again on a host with constant speed.",
+    "tuner measures the host's speed by the CPU time of a fixed computation. A host becomes slower if "
+    "its cores run at a lower clock, or if other programs or virtual machines use the same cores, "
+    "caches or memory.",
+    "The printed throughput is an average over both speeds. The ranking stays valid if the change was "
+    "the same for all layouts. If possible, measure again on a host with constant speed.",
 )
 def host_speed(host: str, slower: float, least: float, most: float, since: str) -> str:
     """Word it; *slower* is the change of CPU time, *least* and *most* its interval; *host* of a fleet."""
@@ -113,8 +113,8 @@ def host_speed(host: str, slower: float, least: float, most: float, since: str) 
 @warning(
     "no-backend",
     "",
-    "Start the backend, or correct its name under `backends` in the config. If `/proc` is mounted "
-    "with `hidepid`, run tuner as root.",
+    "Start the missing server (backend), or correct its name under `backends` in the config. If "
+    "`/proc` is mounted with `hidepid`, run tuner as root.",
 )
 def no_backend(name: str) -> str:
     return f"no process is called {name}, so the CPU of this backend counts as that of other processes"
@@ -131,7 +131,7 @@ def no_launch_cgroup(layout: Layout, why: str) -> str:
 
 @warning(
     "no-live-file",
-    "`tuner watch` cannot show the current launch.",
+    "Without the file `.live`, `tuner watch` cannot show which layout tuner measures now.",
     "Free some disk space, or check that you can write to the folder of the study.",
 )
 def no_live_file(path: object, error: str | None) -> str:
@@ -141,7 +141,7 @@ def no_live_file(path: object, error: str | None) -> str:
 @warning(
     "no-memory-figures",
     "",
-    "Run tuner as the user of the workers, or as root.",
+    "To measure the memory of the workers, run tuner as their user or as root.",
 )
 def no_memory_figures() -> str:
     return "cannot read the workers' memory: they belong to another user, or the kernel does not provide it"
@@ -159,7 +159,8 @@ def still_over(over: str, longest_s: float) -> str:
 @warning(
     "unfit",
     "",
-    "Follow the printed advice. `tuner doctor CONFIG` runs more checks ([doctor](doctor.md)).",
+    "Follow the printed advice. `tuner doctor CONFIG` checks more properties of the host "
+    "([doctor](doctor.md)).",
 )
 def unfit(check: str, found: str, effect: str, cure: str) -> str:
     return f"{check}: {found}: {effect}; {cure}"

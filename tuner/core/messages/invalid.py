@@ -12,7 +12,7 @@ from tuner.core.text.figures import busy_cores, percent, pluralize
 
 @invalid_window(
     "braked",
-    "To protect the host, tuner stops a launch that exceeds a [safety limit](brake.md).",
+    "To protect the host, tuner stops the service if a [safety limit](brake.md) is exceeded.",
     "If the safety limit is too low, raise the limit in the config.",
 )
 def braked(passed: str) -> str:
@@ -22,7 +22,7 @@ def braked(passed: str) -> str:
 _clock_jumped = invalid_window(
     "clock-jumped",
     "",
-    "If the clock of the host jumps often, check the time service (NTP) of the host.",
+    "If the host's clock jumps often, check its time service (NTP).",
 )
 
 
@@ -42,8 +42,7 @@ def wall_clock_jumped(step_s: float) -> str:
 @invalid_window(
     "counts-fell",
     "",
-    "Check whether a worker restarted, or whether the probe reads a number that can fall, such as a "
-    "queue length.",
+    "Check whether a worker restarted, or whether the counted number can fall, such as a queue length.",
 )
 def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -> str:
     return f"the count of {which} items fell from {before} to {after}"
@@ -51,7 +50,7 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 
 @invalid_window(
     "counts-unreadable",
-    "The warning `statsd-lines` prints one of the unreadable lines.",
+    "The warning `statsd-lines` prints one of the unreadable statsd lines.",
     "The service must count its finished items with lines such as `NAME:1|c` "
     "([statsd](probes-of-servers.md#statsd)).",
 )
@@ -63,9 +62,9 @@ def counts_unreadable(n_lines: int) -> str:
 @invalid_window(
     "disturbed",
     "",
-    "Stop programs that do not belong to the service (`top` lists them), or raise `--foreign-limit`. "
-    "If the service uses a program such as a database, name the program under `backends` in the "
-    "config.",
+    "Stop programs that do not belong to the service (`top` lists them), or raise their limit "
+    "(`--foreign-limit`). If the service uses a program such as a database, name the program under "
+    "`backends` in the config.",
 )
 def disturbed(used_cores: float, limit_cores: float) -> str:
     used = busy_cores(used_cores)
@@ -83,8 +82,8 @@ def launcher_died(which: str) -> str:
 
 _layouts_alike = invalid_window(
     "layouts-alike",
-    "Two layouts ran the same number of processes or threads, because the service fixes this number. "
-    "The study ends with exit code 2.",
+    "If the service fixes the number of processes or threads, two layouts run alike, and the study "
+    "ends with exit code 2.",
     "Remove the fixed number of processes or threads from the command, start script, configuration "
     "file or application ([details](services/README.md#what-runs-is-compared)).",
 )
@@ -105,7 +104,7 @@ def threads_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str
     "memory-pressure",
     "The config key `memory_pressure_limit` sets the largest share of time in which tasks may wait for "
     "memory.",
-    "Use fewer processes, or a host with more memory.",
+    "Run fewer processes, or use a host with more memory.",
 )
 def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
     waited = f"tasks waited for memory in {percent(waited_ratio)} of the window"
@@ -142,7 +141,7 @@ def packets_lost(n_packets: int) -> str:
 @invalid_window(
     "probe-gap",
     "",
-    "Check by hand whether the page, server or command of the [probe](probes.md) answers.",
+    "Check by hand whether the page, server or command with the item count answers ([probes](probes.md)).",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -151,7 +150,7 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
 
 @invalid_window(
     "probes-disagree",
-    "Two probes should count the same items, but their counts differ.",
+    "",
     "To find out which probe is wrong, count the items of one minute by hand. A wrong probe often "
     "counts retries or failed items, or misses log lines or packets ([probes](probes.md)).",
 )
@@ -167,9 +166,9 @@ def probes_disagree(
 
 @invalid_window(
     "source-dry",
-    "The source is the place from which workers take items, such as a queue or a folder.",
-    "Feed items faster, or put more items into the source before the study. If you measure the "
-    "built-in service, raise `service.items`.",
+    "",
+    "Feed items faster, or put more items into the queue or folder before the study. If you measure "
+    "the built-in service, raise the config key `service.items`.",
 )
 def source_dry(problem: str) -> str:
     return with_reasons("the source ran out of items during the window", problem)
@@ -178,7 +177,8 @@ def source_dry(problem: str) -> str:
 @invalid_window(
     "stalled",
     "",
-    "The host was suspended or overloaded. If the host was overloaded, follow the advice for `disturbed`.",
+    "The host was suspended or overloaded. If the host was overloaded, stop programs that do not "
+    "belong to the service.",
 )
 def stalled(gap_s: float, interval_s: float) -> str:
     return f"tuner measured nothing for {gap_s:.1f} s; expected a sample every {interval_s:g} s"
@@ -196,7 +196,7 @@ def stolen(stolen_cores: float, limit_cores: float) -> str:
 @invalid_window(
     "worker-died",
     "",
-    "Read the log of the worker.",
+    "To find out why the worker ended, read its log.",
 )
 def worker_died(worker: str, how: str) -> str:
     return f"{worker} ended: {how}"
@@ -204,10 +204,10 @@ def worker_died(worker: str, how: str) -> str:
 
 _wrong_layout = invalid_window(
     "wrong-layout",
-    "The service runs another number of processes or threads than the layout requires.",
+    "",
     "Check that the command in the config passes `{threads}` to the service. If the service also "
-    "starts threads that do not work on items, set `max_extra_threads` to the number of these threads. "
-    "The key `max_extra_threads` does not include threads of numeric libraries ([inner "
+    "starts threads that do not work on items, set the config key `max_extra_threads` to the number of "
+    "these threads. The key `max_extra_threads` does not include threads of numeric libraries ([inner "
     "threads](inner-threads.md)).",
 )
 

@@ -38,7 +38,7 @@ def short_window(
 
 @warning(
     "gil-came-back",
-    "The results hold for Python with the GIL, not for Python without the GIL.",
+    "The results of the study hold for Python with the GIL, not for Python without the GIL.",
     "Use a version of the printed module that supports Python without the GIL. You can also keep the "
     "GIL off with `PYTHON_GIL=0`, but the printed module may then crash.",
 )
@@ -61,8 +61,7 @@ def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> s
 _launch_failed = warning(
     "launch-failed",
     "",
-    "Read the printed reason. The section [A launch that fails](#a-launch-that-fails) explains why "
-    "launches often fail.",
+    "See [A launch that fails](#a-launch-that-fails) for frequent reasons and their remedies.",
 )
 
 
@@ -92,7 +91,7 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 
 _memory_grows = warning(
     "memory-grows",
-    "A start that takes longer than two minutes can also cause this warning.",
+    "A service that starts longer than two minutes can also cause the warning `memory-grows`.",
     "Find the memory leak, or restart the service regularly.",
 )
 
@@ -165,9 +164,9 @@ def uneven_counts(layout: Layout, within_s: float, fewest: int, most: int, dispe
 
 _never_settled = warning(
     "never-settled",
-    "In more launches than chance can explain, throughput was not steady at the end of the warm-up.",
-    "The page [warm-up](warmup.md) explains the printed reason. If the service starts slowly, raise "
-    "`--warmup-cap`.",
+    "Throughput was often not steady at the end of the warm-up, more often than chance can explain.",
+    "See [Warm-up](warmup.md) for the meaning of the printed reason. If the service starts slowly, "
+    "raise the longest warm-up (`--warmup-cap`).",
 )
 
 
@@ -187,7 +186,7 @@ def never_settled(layout: Layout, why: str | None, by_chance: str = "", *, of_la
 @warning(
     "nothing-counted",
     "",
-    "Follow the advice for `no-items`. Press Ctrl-C twice to skip the rest of the window.",
+    "Follow the advice for the invalid window `no-items`. Press Ctrl-C twice to stop the study at once.",
 )
 def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) -> str:
     """Word it; *clue* is a sentence on what the service may be."""
@@ -197,7 +196,7 @@ def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) ->
 
 @warning(
     "over-limit",
-    "The stopped layout is not ranked. The study ends with exit code 5.",
+    "tuner does not rank a layout that a safety limit stopped. The study then ends with exit code 5.",
     "If the safety limit is too low, measure the layout in another study with a higher limit ([safety "
     "limits](brake.md)).",
 )
@@ -207,8 +206,9 @@ def over_limit(layout: Layout, passed: str) -> str:
 
 @warning(
     "several-interpreters",
-    "The measured throughput, load and memory of this service are correct.",
-    "Do not rely on `tuner explain` and `tuner predict` for this service.",
+    "",
+    "Throughput, load and memory are correct, but do not rely on `tuner explain` and `tuner predict` "
+    "for this service.",
 )
 def several_interpreters(layout: Layout, n: int) -> str:
     return (
@@ -220,8 +220,8 @@ def several_interpreters(layout: Layout, n: int) -> str:
 @warning(
     "stopped-by-kill",
     "",
-    "Set `stop.wait` to more than the duration of the longest item, or check that `stop.signal` ends "
-    "the service.",
+    "Set the config key `stop.wait` to more than the duration of the longest item, or check that "
+    "`stop.signal` ends the service.",
 )
 def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: float, signal: str) -> str:
     return (
@@ -232,7 +232,7 @@ def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: floa
 
 _throughput_falls = warning(
     "throughput-falls",
-    "The loss of throughput per hour is larger than `--within`.",
+    "The loss of throughput per hour is larger than the loss that you accept (`--within`).",
     "Restart the service regularly, or measure with a longer `--window` whether the loss continues.",
 )
 

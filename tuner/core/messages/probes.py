@@ -17,10 +17,10 @@ _MOST_NAMES = 5
 
 @warning(
     "count-restarted",
-    "Items that finished between tuner's last reading and the restart of the count are not counted.",
-    "Find out why the count restarted. A restart of the count is normal if workers replace themselves "
-    "(`max-requests`) or Celery's broker was down. If the count restarts more than three times in a "
-    "launch, the launch fails.",
+    "If a count of items restarts from 0, tuner misses the items that finished since it last read the count.",
+    "Find out why the count of items restarted. A restart is normal if workers replace themselves "
+    "(`max-requests`) or Celery's broker was down. If the count of items restarts more than three "
+    "times after one start of a layout, this launch fails.",
 )
 def count_restarted(source: str, series: str, before: float, after: float) -> str:
     fell = f"{series} fell from {before:g} to {after:g}"
@@ -29,9 +29,8 @@ def count_restarted(source: str, series: str, before: float, after: float) -> st
 
 @warning(
     "cross-check-gap",
-    "The window is valid, although the second probe (`cross_check`) could not confirm the count of the "
-    "first probe.",
-    "Follow the advice for `probe-gap`.",
+    "The measurement stays valid, although the second count of items (`cross_check`) is missing.",
+    "Follow the advice for the invalid window `probe-gap`.",
 )
 def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> str:
     gap = with_reasons(f"{probe} had no new count for {gap_s:.1f} s", problem)
@@ -53,7 +52,7 @@ def log_cut(layout: Layout, log: object, n_times: int) -> str:
 @warning(
     "log-lines-long",
     "",
-    "Choose a `pattern` that matches at the beginning of the line, or log shorter lines.",
+    "Choose a `pattern` that matches at the beginning of the log line, or log shorter lines.",
 )
 def log_lines_long(layout: Layout, log: object, n_lines: int) -> str:
     lines = f"{pluralize(n_lines, 'longer line')} of {log}"
@@ -73,9 +72,9 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 @warning(
     "statsd-lines",
     "",
-    "If lines are unreadable, correct the code of the service that sends them. If lines have a type "
-    "other than counter (`|c`), set `probe.name` to the name of a counter. If lines are not metrics, "
-    "find the program that sends them.",
+    "If tuner cannot read statsd lines, correct the code of the service that sends them. If lines have "
+    "a type other than counter (`|c`), set the config key `probe.name` to the name of a counter. If "
+    "lines are not metrics, find the program that sends them.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = pluralize(n_lines, "line")
@@ -91,8 +90,8 @@ def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example:
 @warning(
     "statsd-names",
     "",
-    "Set `probe.name` to a counter that the warning lists. Clients of statsd often add a prefix to the "
-    "name of a counter.",
+    "Set the config key `probe.name` to a counter that the warning lists. Statsd clients often add a "
+    "prefix to the counter's name.",
 )
 def statsd_names(layout: Layout, names: str, others: Sequence[str]) -> str:
     more = " and others" if len(others) > _MOST_NAMES else ""

@@ -10,8 +10,8 @@ from tuner.core.messages.catalogue import warning
 @warning(
     "failures-counted",
     "",
-    "Feed items that do not fail, or choose another probe with `--set probe=NAME`. For Celery, the "
-    "probe `finished` counts failed items separately.",
+    "Feed items that do not fail, or choose another way to count with `--set probe=NAME`. For Celery, "
+    "`--set probe=finished` counts failed items separately.",
 )
 def failures_counted(service: str, probe: str, counts_too: str) -> str:
     return f"{service}: the probe `{probe}` counts {counts_too}"
@@ -20,7 +20,7 @@ def failures_counted(service: str, probe: str, counts_too: str) -> str:
 @warning(
     "loses-at-stop",
     "",
-    "Feed only items that may be lost, because tuner stops the service after each launch.",
+    "Feed only items that may be lost, because tuner stops the service after each measured layout.",
 )
 def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
     """Word it by the name of each form, and what it loses."""
@@ -31,8 +31,8 @@ def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
 @warning(
     "nothing-feeds",
     "",
-    "Follow the printed advice, because tuner feeds no items to this service. With the config key "
-    "`feeder: {kind: command, ...}`, tuner starts a program that feeds items.",
+    "tuner sends no items to this service, so follow the printed advice. With the config key `feeder: "
+    "{kind: command, ...}`, tuner starts your program that sends items.",
 )
 def nothing_feeds(advice: str) -> str:
     return advice
@@ -41,8 +41,8 @@ def nothing_feeds(advice: str) -> str:
 @warning(
     "probe-costs",
     "",
-    "The comparison of layouts is valid, but without this probe, throughput is higher in production. "
-    "`tuner services show NAME` lists other probes.",
+    "Counting the items costs CPU time, so throughput without counting is higher. The comparison of "
+    "layouts is valid. `tuner services show NAME` lists other ways to count items.",
 )
 def probe_costs(cost: str) -> str:
     return cost

@@ -26,7 +26,7 @@ def box_not_quiet(n_launches: int) -> str:
 
 _braked = warning(
     "braked",
-    "The study stops with exit code 6, or with exit code 3 if the study has no valid window.",
+    "When a safety limit stops a study, the exit code is 6, or 3 if the study has no valid measurement.",
     "Find the programs that load the host, then continue the study with `tuner grid --resume FILE` "
     "([safety limits](brake.md)).",
 )
@@ -65,7 +65,7 @@ def budget_over_in_fleet(n_windows: int) -> str:
 
 _budget_short = warning(
     "budget-short",
-    "The time that is left of `--budget` may be too short.",
+    "The rest of the time limit (`--budget`) may be too short for the next measurements.",
     "Use a longer `--budget`, fewer layouts or a shorter `--warmup-cap` ([time](time.md)).",
 )
 
@@ -86,8 +86,8 @@ def no_time_for_window(layout: Layout) -> str:
 _cell_void = warning(
     "cell-void",
     "",
-    "With `--strategy race`, tuner launches the layout again if necessary. With `--strategy all`, "
-    "the study ends with exit code 5.",
+    "With `--strategy race`, tuner measures the layout again if necessary. With `--strategy all`, a "
+    "missing measurement makes the study end with exit code 5.",
 )
 
 
@@ -103,7 +103,7 @@ def block_without_window_on(layout: Layout, block: int, host: str) -> str:
 
 @warning(
     "chosen-otherwise",
-    "The study continues with the rules and the guarantee of the installed version of tuner.",
+    "The installed version of tuner chooses the next layouts, and its guarantee is valid for the result.",
     "No action is needed.",
 )
 def chosen_otherwise(n_blocks: int, first: int) -> str:
@@ -116,7 +116,7 @@ def chosen_otherwise(n_blocks: int, first: int) -> str:
 
 @warning(
     "fails-alike",
-    "The study stops with exit code 3.",
+    "If launches fail in the same way even in the smallest layout, the study stops with exit code 3.",
     "Fix the problem that the `launch-failed` warnings report, then type `tuner grid --resume FILE`.",
 )
 def fails_alike(n_launches: int, smallest: Layout) -> str:
@@ -150,7 +150,7 @@ def left_out(layout: Layout) -> str:
 
 @warning(
     "never-started",
-    "The study stops with exit code 3.",
+    "If even the smallest layout does not run, the study stops with exit code 3.",
     "Fix the problem that the earlier warnings report, then type `tuner grid --resume FILE`.",
 )
 def never_started(service: str, smallest: Layout, *, failed_in: Literal["start", "warm-up"]) -> str:
