@@ -79,7 +79,7 @@ def plan(
     ] = None,
     seed: Annotated[
         str | None,
-        setting("seed", "Seed for the random order of launches and for the simulation (default: 1)."),
+        setting("seed", "Seed for the random order of the layouts and for the simulation (default: 1)."),
     ] = None,
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,

@@ -222,8 +222,8 @@ class ScriptSettings(RunSettings):
     programs: Programs = "each"
     #: Which processes or threads work on items: the processes that tuner starts (programs), their child
     #: processes (children), one child process for each thread (pools), or the threads of one process
-    #: (threads). children-if-several: as `children`, but in layouts with one process, this process works
-    #: itself; None: `children` if `programs` is `one`, else `programs`
+    #: (threads). `children-if-several` means `children`, but a single process works itself; None: `children`
+    #: if `programs` is `one`, else `programs`
     workers: Workers | None = None
     #: Whether a process starts its threads at once, or only when items need them. With `os_threads`, the
     #: study ends if a layout with more threads does not run more threads; None: no check

@@ -90,7 +90,7 @@ class StudySettings(Section):
     warmup_cap: LongerThanZero = 300.0  #: Longest warm-up with `warmup: auto`
     #: Whether tuner first starts the service once without counting items, to fill the page cache
     warm_cache: bool = True
-    seed: WholeNumber = 1  #: Seed for the random order of launches
+    seed: WholeNumber = 1  #: Seed for the random order of the layouts
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
     #: Largest number of attempts to get one valid measurement
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3

@@ -204,7 +204,7 @@ SETTINGS = {
         "requires tuner's HTTP load generator.",
         ORDER,
     ),
-    "seed": Setting("N", "Seed for the random order of launches (default: 1).", ORDER),
+    "seed": Setting("N", "Seed for the random order of the layouts (default: 1).", ORDER),
     "max_attempts": Setting(
         "N", "Largest number of attempts to get one valid measurement (default: 3).", ORDER
     ),

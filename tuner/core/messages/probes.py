@@ -19,8 +19,8 @@ _MOST_NAMES = 5
     "count-restarted",
     "If a count of items restarts from 0, tuner misses the items that finished since it last read the count.",
     "Find out why the count of items restarted. A restart is normal if workers replace themselves "
-    "(`max-requests`) or Celery's broker was down. If the count of items restarts more than three "
-    "times after one start of a layout, this launch fails.",
+    "(`max-requests`) or Celery's broker was down. A launch fails if its count of items restarts more "
+    "than three times.",
 )
 def count_restarted(source: str, series: str, before: float, after: float) -> str:
     fell = f"{series} fell from {before:g} to {after:g}"

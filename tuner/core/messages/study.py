@@ -103,7 +103,7 @@ def block_without_window_on(layout: Layout, block: int, host: str) -> str:
 
 @warning(
     "chosen-otherwise",
-    "The installed version of tuner chooses the next layouts, and its guarantee is valid for the result.",
+    "The installed version of tuner chooses the next layouts and determines the confidence of the result.",
     "No action is needed.",
 )
 def chosen_otherwise(n_blocks: int, first: int) -> str:
