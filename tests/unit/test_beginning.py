@@ -43,6 +43,17 @@ def test_what_is_measured_and_started_is_said_without_a_secret(tmp_path: Path) -
     assert started == wording("grid.is-started-as", hidden=HIDDEN)
 
 
+def test_the_command_of_layouts_that_take_turns_is_the_one_that_runs(tmp_path: Path) -> None:
+    config = tmp_path / "g.yaml"
+    config.write_text("service: {kind: uvicorn, command: uvicorn app:app --port 8123}\n")
+    settings = settings_of(config, {})
+    _, alone, *_ = beginning(settings, study(), is_new=True)
+    _, in_turns, *_ = beginning(settings, study(n_resident=3), is_new=True)
+
+    assert "KEEP_ALIVE" not in alone
+    assert "UVICORN_TIMEOUT_KEEP_ALIVE=300 uvicorn app:app --port 8123" in in_turns
+
+
 def test_variables_that_hold_the_layout_are_part_of_what_is_started(tmp_path: Path) -> None:
     result = said(
         tmp_path,

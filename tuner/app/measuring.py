@@ -228,10 +228,18 @@ def _starts(settings: Settings, record: StudyRecord) -> str:
     from tuner.core.text.safe_text import redact
 
     layout = record.layouts[0]
-    service = settings.service_in(layout.variant)
+    usual = service = settings.service_in(layout.variant)
+    if record.n_resident > 1:
+        from tuner.bootstrap.parts.own_sources import keeping_connections
+
+        service = keeping_connections(settings).service_in(layout.variant)
     if service.kind == "crash-processor":
         return f"tuner's built-in crash processor, as {layout}"
-    data = {name: text for name, text in redact(dict(service.environment)).items() if "{" in text}
+    data = {
+        name: text
+        for name, text in redact(dict(service.environment)).items()
+        if "{" in text or name not in usual.environment
+    }
     words = [shlex.join(_fill(redact([str(word) for word in service.command]), layout))]
     words = [
         *(
