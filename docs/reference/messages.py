@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Agreement
 from tuner.core.domain.window import VoidReason
-from tuner.core.messages import feeders, fleet, heats, host, invalid, launch, probes, service, study
-from tuner.core.messages.catalogue import Entry, Kind, Message, entries
+from tuner.core.messages import Entry, Kind, Message, entries, fleet, host, invalid, launch, service, study
 from tuner.core.stats.interval import Estimate
 
 BIG = Layout(4, 6)
@@ -39,14 +38,14 @@ REASONS = (
 )
 
 WARNINGS = (
-    feeders.address_found("http://127.0.0.1:9000", "127.0.0.1:8000"),
-    feeders.certificate_unchecked("https://127.0.0.1:8443"),
-    feeders.clients_not_found("4x6: the load generator has ended", 48),
-    feeders.connections_uneven(BIG, 2, 3, 9, 0.12),
-    feeders.latency_at_saturation(),
-    feeders.queue_left(BIG, "connection refused"),
-    feeders.queue_shared(BIG, 12, "celery"),
-    feeders.requests_failed(BIG, 40, 1000, {"timeout": 30, "5xx": 10}),
+    service.address_found("http://127.0.0.1:9000", "127.0.0.1:8000"),
+    service.certificate_unchecked("https://127.0.0.1:8443"),
+    service.clients_not_found("4x6: the load generator has ended", 48),
+    service.connections_uneven(BIG, 2, 3, 9, 0.12),
+    service.latency_at_saturation(),
+    service.queue_left(BIG, "connection refused"),
+    service.queue_shared(BIG, 12, "celery"),
+    service.requests_failed(BIG, 40, 1000, {"timeout": 30, "5xx": 10}),
     fleet.box_gone("host-b", "its process ended"),
     fleet.box_left_out("host-b", "it offers 8 cores, and the study is for 24"),
     fleet.box_twice("host-a"),
@@ -60,9 +59,9 @@ WARNINGS = (
     host.metrics_file("tuner.prom", "No space left on device"),
     host.no_backend("redis-server"),
     host.host_speed("", 0.12, 0.09, 0.15, "2026-11-28 02:10 UTC"),
-    heats.no_memory_for_heat(2, 1.5e9, 1.2e9),
-    heats.slices_disagree(Agreement(BIG, Layout(6, 4), 1.18, 1.02, Estimate(1.18, 1.12, 1.24), holds=False)),
-    heats.slices_too_long("4x6", 2.0),
+    study.no_memory_for_heat(2, 1.5e9, 1.2e9),
+    study.slices_disagree(Agreement(BIG, Layout(6, 4), 1.18, 1.02, Estimate(1.18, 1.12, 1.24), holds=False)),
+    study.slices_too_long("4x6", 2.0),
     host.no_launch_cgroup(BIG, "Permission denied"),
     host.no_live_file("night.tuner.db.live", "No space left on device"),
     host.no_memory_figures(),
@@ -82,13 +81,13 @@ WARNINGS = (
     launch.several_interpreters(BIG, 4),
     launch.stopped_by_kill(BIG, 1, 4, 60, "TERM"),
     launch.throughput_falls(BIG, 0.048, 0.039, 0.057, is_long=False),
-    probes.count_restarted("http://127.0.0.1:9100/metrics", "jobs_total", 1200, 3),
-    probes.cross_check_gap(BIG, "cross_check log", 12, ""),
-    probes.log_cut(BIG, "worker.log", 1),
-    probes.log_lines_long(BIG, "worker.log", 3),
-    probes.packets_lost(BIG, 12),
-    probes.statsd_lines(BIG, "unreadable", 3, "'jobs.done'", "jobs.done:x|c"),
-    probes.statsd_names(BIG, "'jobs.done'", ["app.jobs.done (c)"]),
+    service.count_restarted("http://127.0.0.1:9100/metrics", "jobs_total", 1200, 3),
+    service.cross_check_gap(BIG, "cross_check log", 12, ""),
+    service.log_cut(BIG, "worker.log", 1),
+    service.log_lines_long(BIG, "worker.log", 3),
+    service.packets_lost(BIG, 12),
+    service.statsd_lines(BIG, "unreadable", 3, "'jobs.done'", "jobs.done:x|c"),
+    service.statsd_names(BIG, "'jobs.done'", ["app.jobs.done (c)"]),
     service.failures_counted("rq", "queue", "failed items, too"),
     service.loses_at_stop("waitress", [("waitress", "requests that wait for a thread")]),
     service.nothing_feeds("Celery works on the messages in its queue. Record a sample (tuner sample)"),

@@ -47,7 +47,7 @@ def with_clients_found(
     """
     from tuner.core.domain.load import first_clients, render_found
     from tuner.core.errors import MeasurementError
-    from tuner.core.messages.feeders import clients_not_found
+    from tuner.core.messages.service import clients_not_found
     from tuner.study.launch.client_search import describe_search, find_clients
 
     if not feeder.lacks_clients:

@@ -10,8 +10,8 @@ from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal, Strategy
 from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
-from tuner.core.messages.heats import slices_disagree
 from tuner.core.messages.launch import gil_came_back, inner_threads
+from tuner.core.messages.study import slices_disagree
 from tuner.core.text.figures import render_rest
 from tuner.core.windows.layout_check import inner_of, inner_to_facts
 from tuner.ports import Clock, Progress, Store

@@ -51,7 +51,7 @@ from tuner.core.domain.load import (
 )
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.messages.feeders import address_found, certificate_unchecked, requests_failed
+from tuner.core.messages.service import address_found, certificate_unchecked, requests_failed
 from tuner.core.text.http_request import HttpUrl, parse_url
 from tuner.core.text.safe_text import redact
 

@@ -28,7 +28,7 @@ from tuner.config.kinds import FeederSurroundings
 from tuner.config.request_fields import BrokerUrl
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError, SourceAway
-from tuner.core.messages.feeders import queue_left, queue_shared
+from tuner.core.messages.service import queue_left, queue_shared
 
 if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings

@@ -29,7 +29,7 @@ from tuner.core.domain.fleet import (
 )
 from tuner.core.domain.provenance import Provenance
 from tuner.core.errors import ConfigError
-from tuner.core.messages.catalogue import Message
+from tuner.core.messages import Message
 from tuner.core.messages.fleet import box_twice
 
 

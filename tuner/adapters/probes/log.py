@@ -19,7 +19,7 @@ from tuner.config.fields import Pattern
 from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.core.messages.probes import log_cut, log_lines_long
+from tuner.core.messages.service import log_cut, log_lines_long
 from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from tuner.config.kinds import PORT_FIELD, PORT_VARIABLE
 from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
-from tuner.core.messages.probes import count_restarted
+from tuner.core.messages.service import count_restarted
 from tuner.core.text.figures import LARGEST_COUNT, Segments, join_segments, pluralize
 from tuner.core.text.safe_text import one_line
 from tuner.ports import Clock, Warn

@@ -18,7 +18,7 @@ from tuner.config.kinds import FailedIncluded, ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
-from tuner.core.messages.probes import packets_lost, statsd_lines, statsd_names
+from tuner.core.messages.service import packets_lost, statsd_lines, statsd_names
 from tuner.core.text.figures import LARGEST_COUNT
 from tuner.core.text.safe_text import one_line
 from tuner.core.text.statsd import Passed, StatsdTally

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tuner.adapters.proc.launch_cgroup import is_of_a_launch
 from tuner.adapters.proc.process_tree import read_box_times
-from tuner.core.messages.catalogue import Message
+from tuner.core.messages import Message
 from tuner.core.messages.host import container_load
 
 # How often the kernel ended a process because memory was short, on the box or in some cgroup of it.

@@ -11,7 +11,7 @@ from tuner.config.kinds import FeederSurroundings, StudyName, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import ServiceSpec
-from tuner.core.messages.feeders import latency_at_saturation
+from tuner.core.messages.service import latency_at_saturation
 from tuner.core.text.address import bound_ports
 from tuner.ports import Clock, CrossCheck, Feeder, Probe, Warn
 

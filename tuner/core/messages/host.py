@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tuner.core.domain.layout import Layout
-from tuner.core.messages.catalogue import warning
+from tuner.core.messages import warning
 from tuner.core.text.figures import percent, render_duration
 
 _MOST_LEFTOVERS = 8

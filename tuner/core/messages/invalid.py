@@ -6,7 +6,7 @@ from math import inf
 from typing import Literal
 
 from tuner.core.domain.layout import Layout
-from tuner.core.messages.catalogue import invalid_window, with_reasons
+from tuner.core.messages import invalid_window, with_reasons
 from tuner.core.text.figures import busy_cores, percent, pluralize
 
 

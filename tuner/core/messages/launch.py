@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.domain.layout import Layout
-from tuner.core.messages.catalogue import warning
+from tuner.core.messages import warning
 from tuner.core.text.figures import percent, pluralize, render_duration, render_size
 
 _COUNT_ALL_THE_SAME = "its windows count all the same"

@@ -1,10 +1,13 @@
-"""Warnings about a service and its command, before any measurement."""
+"""Warnings about a service: its command, the probe that counts its items, and the feeder."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from tuner.core.messages.catalogue import warning
+from tuner.core.domain.layout import Layout
+from tuner.core.messages import warning, with_reasons
+from tuner.core.text.figures import pluralize
 
 
 @warning(
@@ -75,3 +78,190 @@ def workers_are_threads(service: str) -> str:
         f"{service} starts threads instead of worker processes, because its Python runs without a GIL: a"
         " layout is one process, such as 1x4 with four workers"
     )
+
+
+if TYPE_CHECKING:
+    from tuner.core.domain.layout import Layout
+    from tuner.core.text.statsd import Passed
+
+_MOST_NAMES = 5
+
+
+@warning(
+    "count-restarted",
+    "If a count of items restarts from 0, tuner misses the items that finished since it last read the count.",
+    "Find out why the count of items restarted. A restart is normal if workers replace themselves "
+    "(`max-requests`) or Celery's broker was down. A launch fails if its count of items restarts more "
+    "than three times.",
+)
+def count_restarted(source: str, series: str, before: float, after: float) -> str:
+    fell = f"{series} fell from {before:g} to {after:g}"
+    return f"{source} restarted its count: {fell}; earlier counts are kept"
+
+
+@warning(
+    "cross-check-gap",
+    "The measurement stays valid, although the second count of items (`cross_check`) is missing.",
+    "Follow the advice for the invalid window `probe-gap`.",
+)
+def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> str:
+    gap = with_reasons(f"{probe} had no new count for {gap_s:.1f} s", problem)
+    return f"{layout}: {gap}; its window is not checked"
+
+
+@warning(
+    "log-cut",
+    "If a log becomes very long, tuner itself deletes the beginning of the log (`log-long`).",
+    "Let logrotate rename the log (`create`) instead of truncating it (`copytruncate`), or log less.",
+)
+def log_cut(layout: Layout, log: object, n_times: int) -> str:
+    return (
+        f"{layout}: {log} was truncated, rewritten or freed {pluralize(n_times, 'time')}; lines that were not"
+        " read before are not counted"
+    )
+
+
+@warning(
+    "log-lines-long",
+    "",
+    "Choose a `pattern` that matches at the beginning of the log line, or log shorter lines.",
+)
+def log_lines_long(layout: Layout, log: object, n_lines: int) -> str:
+    lines = f"{pluralize(n_lines, 'longer line')} of {log}"
+    return f"{layout}: the probe searched only the first 64 KiB of {lines}"
+
+
+@warning(
+    "packets-lost",
+    "",
+    "Follow the advice for the invalid window `packets-lost`.",
+)
+def packets_lost(layout: Layout, n_packets: int) -> str:
+    dropped = f"the kernel dropped {pluralize(n_packets, 'packet')} to statsd"
+    return f"{layout}: {dropped}, so their counts are missing"
+
+
+@warning(
+    "statsd-lines",
+    "",
+    "If tuner cannot read statsd lines, correct the code of the service that sends them. If lines have "
+    "a type other than counter (`|c`), set the config key `probe.name` to the name of a counter. If "
+    "lines are not metrics, find the program that sends them.",
+)
+def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
+    lines = pluralize(n_lines, "line")
+    of_names = f"{lines} of {names} sent to statsd"
+    problem = {
+        "unreadable": f"could not read {of_names}, so the windows they came in are invalid",
+        "other-type": f"did not count {of_names}, because their type is not counter (c)",
+        "no-metric": f"did not count {lines} sent to statsd, because they are not metrics",
+    }[why]
+    return f"{layout}: {problem}; for example '{example}'"
+
+
+@warning(
+    "statsd-names",
+    "",
+    "Set the config key `probe.name` to a counter that the warning lists. Statsd clients often add a "
+    "prefix to the counter's name.",
+)
+def statsd_names(layout: Layout, names: str, others: Sequence[str]) -> str:
+    more = " and others" if len(others) > _MOST_NAMES else ""
+    return f"{layout}: statsd received no counter {names}, but {', '.join(others[:_MOST_NAMES])}{more}"
+
+
+@warning(
+    "address-found",
+    "",
+    "If tuner sends requests to a wrong address, set the right address with `--set url=...`.",
+)
+def address_found(found: str, configured: str) -> str:
+    unchecked = "; its certificate is not checked" if found.startswith("https:") else ""
+    return f"requests go to {found}, where the service listens, not to {configured}{unchecked}"
+
+
+@warning(
+    "certificate-unchecked",
+    "",
+    "No action is needed, because requests with unchecked certificates do not leave this host.",
+)
+def certificate_unchecked(address: str) -> str:
+    return f"requests to {address} accept any certificate"
+
+
+@warning(
+    "clients-not-found",
+    "",
+    "Fix the printed problem, or set the number of HTTP clients, for example `--clients 64`.",
+)
+def clients_not_found(problem: str, n_clients: int) -> str:
+    return (
+        f"cannot find out how many clients keep every layout busy: {problem}; using {n_clients} clients,"
+        " which may be too few (--clients N)"
+    )
+
+
+@warning(
+    "connections-uneven",
+    "",
+    "To give all workers about the same number of connections, use `--connections even` (the default) "
+    "or more `--clients` ([HTTP](http.md)).",
+)
+def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
+    """Word it; *window* counts from 1."""
+    return f"{layout} in window {window}: {uneven(fewest, most, starved_ratio)}"
+
+
+def uneven(fewest: float, most: float, starved_ratio: float) -> str:
+    """Describe the effect of uneven connections on one layout, as part of a sentence."""
+    lost = f"{100 * starved_ratio:.0f} %"
+    return (
+        f"its workers had {fewest:.3g} to {most:.3g} connections each, so threads had no request for {lost}"
+        f" of the time while other workers had too many; its throughput is about {lost} too low"
+    )
+
+
+@warning(
+    "latency-at-saturation",
+    "",
+    "To limit the latency of users, set `--rate`: tuner then sends each request without waiting for "
+    "earlier answers ([HTTP](http.md)).",
+)
+def latency_at_saturation() -> str:
+    return (
+        "the latency for max_p95 depends on the number of clients, because each client waits for an answer"
+        " before its next request (latency is clients / throughput); set feeder.rate (--rate) to limit the"
+        " latency of users"
+    )
+
+
+@warning(
+    "queue-left",
+    "",
+    "When the broker answers again, type `tuner grid --resume FILE` to remove the messages "
+    "([queues](queues.md)).",
+)
+def queue_left(layout: Layout, problem: str) -> str:
+    return f"{layout}: cannot remove the messages that tuner fed: {problem}"
+
+
+@warning(
+    "queue-shared",
+    "tuner starts the next layout only when the queue is empty.",
+    "Find the program that sends these messages (perhaps the service itself), or use a separate queue.",
+)
+def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
+    messages = pluralize(n_messages, "message")
+    return f"{layout}: the queue {queue} holds {messages} that tuner did not feed; tuner leaves them there"
+
+
+@warning(
+    "requests-failed",
+    "More than 1 % of the HTTP requests failed. A request is `closed` if its connection broke, and "
+    "`garbage` if its answer is not HTTP. An `overdue` request was not sent, because `max_outstanding` "
+    "other requests had no answer yet.",
+    "Correct the URL or the service, or lower the rate of requests ([HTTP](http.md)).",
+)
+def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in n_by_kind.items() if count)
+    return f"{layout}: {n_failed} of {n_requests} requests failed: {kinds}"

@@ -19,7 +19,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.records import value_of as value_of_window
 from tuner.core.domain.strategy import Answer, Proposal
-from tuner.core.messages.catalogue import Message
+from tuner.core.messages import Message
 from tuner.core.messages.launch import memory_confirmed, throughput_confirmed
 from tuner.core.ranking.race_result import leader
 from tuner.core.ranking.ranked import Ranking

@@ -30,7 +30,7 @@ from tuner.core.defaults import NO_GAIN_RATIO
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.service import connections_of, shape_of
 from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.messages.catalogue import Message
+from tuner.core.messages import Message
 from tuner.core.messages.study import grid_grows
 from tuner.core.text.figures import list_names, render_size
 

@@ -10,7 +10,7 @@ from statistics import median
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord
-from tuner.core.messages.catalogue import Message
+from tuner.core.messages import Message
 from tuner.core.messages.launch import never_settled, warmup_cut
 from tuner.core.stats.interval import most_by_chance
 from tuner.core.text.figures import percent, pluralize, render_duration

@@ -17,8 +17,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import Latencies, bucket_limits_ns
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
-from tuner.core.messages import invalid
-from tuner.core.messages.catalogue import Message
+from tuner.core.messages import Message, invalid
 from tuner.core.messages.launch import few_items, mixed_items, short_window, uneven_counts
 from tuner.core.windows.launch_sums import LaunchTally
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.messages.catalogue import Message
+from tuner.core.messages import Message
 from tuner.core.messages.launch import memory_grows, throughput_falls
 from tuner.core.ranking.aging import LongerLaunch, loss_per_h
 from tuner.core.ranking.race_result import leader

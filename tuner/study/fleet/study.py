@@ -24,7 +24,7 @@ from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
 from tuner.core.domain.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
 from tuner.core.domain.strategy import Proposal
 from tuner.core.domain.window import Window
-from tuner.core.messages.catalogue import Message
+from tuner.core.messages import Message
 from tuner.core.messages.fleet import launch_lost, needs_boxes
 from tuner.core.messages.study import block_without_window_on
 from tuner.core.search.fleet_strategy import SpreadingStrategy

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from tuner.core.domain.layout import Layout
-from tuner.core.messages.heats import no_memory_for_heat, slices_too_long
+from tuner.core.messages.study import no_memory_for_heat, slices_too_long
 from tuner.core.windows.slices import SkipControl, slice_for, turns
 from tuner.ports import Box
 from tuner.study.heat.resident_box import ResidentStop, resident_box

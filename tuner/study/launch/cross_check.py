@@ -8,7 +8,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading, VoidReason
 from tuner.core.errors import MeasurementError
 from tuner.core.messages import invalid
-from tuner.core.messages.probes import cross_check_gap
+from tuner.core.messages.service import cross_check_gap
 from tuner.core.windows.validity import MISSED_INTERVALS, longest_gap_s
 from tuner.ports import Counting, CrossCheck
 

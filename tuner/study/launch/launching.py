@@ -15,9 +15,8 @@ from tuner.core.domain.requests import uneven_ratio
 from tuner.core.domain.safety_limits import BRAKED, OVER_LIMIT, Braked
 from tuner.core.domain.window import Window
 from tuner.core.errors import MeasurementError, shortage
+from tuner.core.messages import Message
 from tuner.core.messages import study as messages
-from tuner.core.messages.catalogue import Message
-from tuner.core.messages.feeders import connections_uneven
 from tuner.core.messages.launch import (
     launch_failed,
     launch_lost_its_source,
@@ -25,6 +24,7 @@ from tuner.core.messages.launch import (
     over_limit,
     several_interpreters,
 )
+from tuner.core.messages.service import connections_uneven
 from tuner.core.warmup.report import CUT
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.core.windows.summary import mean_fixed_work_cpu_s, mean_or_none

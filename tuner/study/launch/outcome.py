@@ -11,7 +11,7 @@ from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.safety_limits import parse_brake_error, was_stopped_by_brake
 from tuner.core.domain.strategy import Answer
 from tuner.core.errors import MeasurementError, SourceAway, TunerError
-from tuner.core.messages.catalogue import Message
+from tuner.core.messages import Message
 from tuner.core.messages.host import hook_failed
 from tuner.core.messages.study import source_away, source_is_back, source_lost_often, source_stays_away
 from tuner.ports import Clock, Feeder, Hooks, Warn

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.domain.load import requests_at_once
 from tuner.core.domain.requests import uneven_ratio
-from tuner.core.messages.feeders import uneven
+from tuner.core.messages.service import uneven
 from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:  # whoever only writes a column need not load numpy
