@@ -288,7 +288,7 @@ def test_it_is_reported_and_drawn(quick: bool) -> None:
 
     assert len(result) == len(csv) - 1 == len([row for row in found.rows if row.measured])
     assert wording("lab.title-of-pi-pools") in start_of(render_lab(found, "Somewhere.", "simple"))
-    assert found.follows.count(". ") == 4  # five sentences
+    assert found.follows.count(". ") == 3  # four sentences
 
 
 def test_verdicts_need_all_runs_to_say_the_same() -> None:

@@ -85,9 +85,10 @@ def _beginning(outcome: Outcome, box: str) -> list[str]:
     n_disturbed = sum(row.n_disturbed for row in outcome.rows)
     lines = [box]
     if not_run:
-        lines.append(f"The runs lack {pluralize(not_run, 'published row')}, which this report does not show.")
+        lines.append(f"The runs lack {pluralize(not_run, 'published setting')}, which this report omits.")
     if n_disturbed:
-        lines.append(f"Other processes disturbed {pluralize(n_disturbed, 'run')}, which no claim uses.")
+        disturbed = pluralize(n_disturbed, "run")
+        lines.append(f"Other processes disturbed {disturbed}, which no verdict uses.")
     if any(row.is_disturbed for row in outcome.rows):
         lines.append("A row that has only disturbed runs is marked with !.")
     publication, _, conditions = outcome.source.partition("; ")
@@ -258,8 +259,8 @@ def describe_errors(outcome: Outcome) -> str:
     worst = max(errors.values(), key=abs)
     n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
     return (
-        f"The model is fitted to {pluralize(n_fitted, 'measured row')}. The "
-        f"predictions for the other {pluralize(len(errors), 'row')} differ from the measured values by "
+        f"The model is fitted to {pluralize(n_fitted, 'measured setting')}. The predictions "
+        f"for the other {pluralize(len(errors), 'setting')} differ from the measured values by "
         f"{100 * fmean(map(abs, errors.values())):.1f} % on average, and by {100 * worst:+.1f} % at most."
     )
 

@@ -48,10 +48,10 @@ class Gnocchi:
     title = "so when should you use threads?"
     publication = "gnocchi"
     what = (
-        "A batch processes eight series, in a plain loop or, as in Gnocchi, on a pool of threads that is "
-        "created for the batch. Each series is read, processed for 6.75 us and written. A series "
-        "in a file takes seven calls, and a series in Redis two commands. The files are in memory if the "
-        "host has /dev/shm. The time of a batch is the median over three seconds."
+        "A batch has eight operations, one per series, in a plain loop or on a pool of threads that is "
+        "created for the batch. To read and write a series takes seven calls for a file, and two commands "
+        "for Redis. The files are in memory if the host has /dev/shm. The time of a batch is the median of "
+        "all batches within three seconds."
     )
     parameters = ("target", "away us", "threads")
     figures = (
@@ -154,13 +154,16 @@ class Gnocchi:
         if costs is None:
             raise NotRunError("no pool was measured, only one thread")
         pays = {n: 1e6 * wait_that_pays_s(n, costs) for n in numbers_of_pools(measured)}
-        waits = ", ".join(f"{wait_us:.0f} us ({n} threads)" for n, wait_us in pays.items())
+        (fewest, least_us), *others = pays.items()
+        limits = ", ".join(f"{wait_us:.0f} us for {n} threads" for n, wait_us in others)
         reported, wrong = _judge_rows(measured, costs)
         return (
             "A pool of threads is faster than a plain loop if the pool saves more waiting time than it "
-            "costs. On this host a pool should be faster if each of the eight operations of a batch waits "
-            f"longer than {waits}. The rule is right in {len(reported) - len(wrong)} of the "
-            f"{len(reported)} measured rows in which all runs agree whether the pool is faster."
+            f"costs. By this rule, a pool of {fewest} threads is faster on this host if each of the eight "
+            f"operations of a batch waits longer than {least_us:.0f} us. "
+            f"{f'The limit is {limits}. ' * bool(limits)}The rule is right in "
+            f"{len(reported) - len(wrong)} of the {len(reported)} measured settings in which all runs agree "
+            "whether the pool is faster."
         )
 
 
@@ -224,7 +227,7 @@ def _further_away(rows: Sequence[Row]) -> list[LabClaim]:
         apart = here[1].low > here[0].high or here[1].high < here[0].low
         found.append(
             LabClaim(
-                f"A pool of {n_threads_of(far.at)} threads gains more if a {target} delays answers by "
+                f"A pool of {n_threads_of(far.at)} threads gains more speed if a {target} delays answers by "
                 f"{far.at[1]:g} us than by {near.at[1]:g} us.",
                 here[1].median > here[0].median if apart and min(one.n for one in here) > 1 else None,
                 f"Measured: the pool is {here[1].median:.2f} times as fast as the plain loop with "
@@ -260,7 +263,7 @@ def _rule(runs: Measured) -> LabClaim:
     claim = (
         "Not published: a pool of threads is faster than a loop if the pool saves more waiting time than it "
         "costs. "
-        "A loop waits eight times per batch, but a pool of N threads only ceil(8 / N) times."
+        "A loop waits eight times per batch, but a pool of 4 threads, for example, only twice."
     )
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:
@@ -268,8 +271,8 @@ def _rule(runs: Measured) -> LabClaim:
     reported, wrong = _judge_rows(runs, costs)
     n_fitted = len(set(pool_rows(runs)) & set(reported))
     why = (
-        f"The rule is right in {len(reported) - len(wrong)} of the {len(reported)} measured rows in which "
-        f"all runs agree whether the pool is faster"
+        f"The rule is right in {len(reported) - len(wrong)} of the {len(reported)} measured settings in "
+        "which all runs agree whether the pool is faster"
     )
     if wrong:
         why += (
@@ -281,7 +284,7 @@ def _rule(runs: Measured) -> LabClaim:
         claim,
         None if not reported else not wrong,
         f"{why}. A pool costs {1e3 * costs.start_s:.2f} ms here, and {1e6 * costs.thread_s:.0f} us more for "
-        f"each thread (fitted to {n_fitted} of these rows). {' '.join(crossings)}",
+        f"each thread (fitted to {n_fitted} of these settings). {' '.join(crossings)}",
     )
 
 

@@ -44,10 +44,10 @@ class Gornir:
     publication = "gornir_2020"
     what = (
         "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. The tasks run as "
-        "goroutines, as asyncio coroutines, or on nornir's pool of threads. Go 1, Go cores and Go 100 "
-        "are goroutines with GOMAXPROCS 1, the number of cores, and 100. All times are times of the "
-        "whole process, including its start. Instead of gornir's parallel runner, a small program of tuner "
-        "starts the goroutines."
+        "goroutines, as asyncio coroutines, or on nornir's pool of threads. In the chart, Go 1, Go cores and "
+        "Go 100 are goroutines with GOMAXPROCS 1, GOMAXPROCS = cores and GOMAXPROCS 100. All times are times "
+        "of the whole process, including its start. Instead of gornir's parallel runner, a small program of "
+        "tuner starts the goroutines."
     )
     parameters = ("wait s", "pool")
     figures = (
@@ -134,7 +134,7 @@ class Gornir:
         for pool, how, all_of_them in (
             (CORES, "with goroutines", "with goroutines"),
             (ASYNCIO, "with asyncio coroutines", "with coroutines"),
-            (None, "with the smallest pool of threads within 5 % of the shortest time", "with threads"),
+            (None, "with threads", "with threads"),
         ):
             own = [(wait, table.enough(wait) if pool is None else pool) for wait in table.waits]
             there = [(wait, table[wait, one]) for wait, one in own if one and (wait, one) in table]
@@ -144,11 +144,15 @@ class Gornir:
                 beside_s.append(f"{late_s:.2f} s {all_of_them}")
         if not cpu_us:
             raise NotRunError("neither Go with as many as cores, nor asyncio, nor nornir was run")
+        of_threads = (
+            " The figures for threads are those of the smallest pool within 5 % of the shortest time."
+        )
         return (
-            f"The CPU time of the process, divided by its number of waits, is {join_words(cpu_us)}. "
-            f"{N_TASKS} simultaneous waits take longer than one wait, by "
+            f"The CPU time of the process, divided by its number of tasks, is {join_words(cpu_us)}. "
+            f"{N_TASKS} tasks that wait at the same time take longer than one wait, by "
             f"{join_words(beside_s)}. These figures are medians over waits of "
             f"{join_words([f'{1e3 * wait:g}' for wait in table.waits])} ms."
+            f"{of_threads * beside_s[-1].endswith('with threads')}"
         )
 
 

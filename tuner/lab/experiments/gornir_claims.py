@@ -95,10 +95,10 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
             continue
         published.append(
             f"{1e3 * fmean(row.published['total_s'] - wait for wait, row in rows.items()):.0f} ms "
-            f"(GOMAXPROCS {GO_POOLS[pool] or 'of all cores'})"
+            f"(GOMAXPROCS {GO_POOLS[pool] or '= cores'})"
         )
         beside_s = fmean(row.of("total_s") - wait for wait, row in rows.items())
-        lines.append(f"{1e3 * beside_s:.0f} ms (GOMAXPROCS {GO_POOLS[pool] or 'of all cores'})")
+        lines.append(f"{1e3 * beside_s:.0f} ms (GOMAXPROCS {GO_POOLS[pool] or '= cores'})")
         for wait, row in rows.items():
             took = row.measured["total_s"]
             low, high = (wait + beside_s) / (1 + _WITHIN), (wait + beside_s) / (1 - _WITHIN)
@@ -112,33 +112,30 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
     return LabClaim(
         f"{claim}. The constant time is {join_words(published)}.",
         both(*verdicts),
-        f"Measured: the constant is {join_words(lines)} on average. Wait plus constant differs from the "
+        f"Measured: the constant time is {join_words(lines)} on average. Wait plus constant differs from the "
         f"total time by at most {100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
     )
 
 
 def _one_is_slower(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 1", CORES))
-    claim = "A batch of goroutines takes longer with GOMAXPROCS 1 than with GOMAXPROCS at the number of cores"
+    claim = "A batch of goroutines takes longer with GOMAXPROCS 1 than with GOMAXPROCS = cores"
     if not pairs:
         return _undecided(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
         return _undecided(f"{claim}.", "The claim needs two cores, and Go uses one here.")
     n_procs = pairs[0][2].of("n_procs")
     return LabClaim(
-        f"{claim}, by {_more_ms(pairs, 'published')} on average.",
+        f"{claim}, on average by {_more_ms(pairs, 'published')}.",
         more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
-        f"Measured: GOMAXPROCS 1 changes the time of a batch by {_more_ms(pairs, 'measured')} on "
+        f"Measured: with GOMAXPROCS 1, the time of a batch differs by {_more_ms(pairs, 'measured')} on "
         f"{n_procs:.0f} cores.",
     )
 
 
 def _a_hundred_cost(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 100", CORES))
-    claim = (
-        "GOMAXPROCS 100 saves no time compared with GOMAXPROCS at the number of cores, but costs more CPU "
-        "time"
-    )
+    claim = "GOMAXPROCS 100 saves no time compared with GOMAXPROCS = cores, but costs more CPU time"
     if not pairs:
         return _undecided(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
@@ -149,11 +146,11 @@ def _a_hundred_cost(table: Table) -> LabClaim:
     published_s = fmean(_cpu_s(one.published) - _cpu_s(other.published) for _, one, other in pairs)
     cpu_s = fmean(one.of("cpu_s") - other.of("cpu_s") for _, one, other in pairs)
     return LabClaim(
-        f"{claim}. On average, GOMAXPROCS 100 changes a batch by {_more_ms(pairs, 'published')} of time and "
-        f"{published_s:+.2f} s of CPU time.",
+        f"{claim}. On average, GOMAXPROCS 100 changes the time of a batch by {_more_ms(pairs, 'published')}, "
+        f"and its CPU time by {published_s:+.2f} s.",
         both(False if sooner else no_sooner, dearer),
-        f"Measured: GOMAXPROCS 100 changes a batch by {_more_ms(pairs, 'measured')} of time and {cpu_s:+.3f} "
-        f"s of CPU time. A saving of up to {100 * _WITHIN:.0f} % of the time does not count.",
+        f"Measured: GOMAXPROCS 100 changes the time by {_more_ms(pairs, 'measured')}, and the CPU time by "
+        f"{cpu_s:+.3f} s. A saving of up to {100 * _WITHIN:.0f} % of the time does not count.",
     )
 
 

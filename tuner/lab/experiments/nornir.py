@@ -100,16 +100,17 @@ class Nornir:
         for wait, same in by_wait.items():
             knee, most = fewest_enough(_totals(same)), max(same)
             is_most = " (the largest number tested)" * (knee == most)
-            knees.append(f"{knee} for {'' if knees else 'waits of '}{1e3 * wait:g} ms{is_most}")
+            workers = "" if knees else "workers for waits of "
+            knees.append(f"{knee} {workers or 'for '}{1e3 * wait:g} ms{is_most}")
             cpu_s = [sum(same[n].of(key) for key in _CPU) for n in (knee, most)]
             if knee != most:
                 started = f"{same[most].of('n_threads'):.0f} threads started"
                 waits = "" if beyond else "waits of "
                 beyond.append(f"{cpu_s[1] - cpu_s[0]:+.2f} s for {waits}{1e3 * wait:g} ms ({started})")
-        within = f"within {100 * KNEE_WITHIN:.0f} % of its shortest time"
-        text = f"To come {within}, a batch needs at least these numbers of workers: {', '.join(knees)}."
+        within = f"within {100 * KNEE_WITHIN:.0f} % of the shortest time of a batch"
+        text = f"To come {within}, a pool needs at least {', '.join(knees)}."
         more = (
-            " With the largest tested number of workers, the CPU time of a batch changes by "
+            " Compared with these pools, the largest tested pool changes the CPU time of a batch by "
             f"{', '.join(beyond)}."
         )
         return text + more if beyond else text

@@ -69,9 +69,10 @@ class PiPools:
         "a job takes 3 s without sleeps and 55 s with sleeps. A fixed pool has one thread per core, and each "
         "thread runs one job to its end. With own threads, each job has a separate thread. With a semaphore, "
         "each job has a separate thread, but only one job per core may compute at a time. A scheduled pool "
-        "has one thread per core, and each thread runs single steps of jobs. Jitter makes the sleeps of "
-        "a job unequal by up to half. The heartbeat is an almost idle thread that wakes up every 5 ms. The "
-        "wait of a step is the time in which the step could compute but does not."
+        "has one thread per core, and each thread runs single steps of jobs. With jitter, each sleep of a "
+        "job is up to about 50 % shorter or longer than the mean. The heartbeat is an almost idle thread "
+        "that wakes up every 5 ms. The wait of a step is the time by which the step ends later than if it "
+        "had computed at once."
     )
     parameters = ("work", "job", "pool", "jobs per core")
     figures = (
@@ -79,7 +80,8 @@ class PiPools:
             "ratio",
             "time, of one job's CPU",
             2,
-            caption="time of a batch, divided by 54 ms, for each work, job, pool and number of jobs",
+            caption="time of a batch, divided by 54 ms, for each kind of work and of job, each pool and "
+            "each number of jobs",
         ),
         LabFigure("batch_s", "batch s", 3),
         LabFigure("jobs_per_s", "jobs/s", 2),

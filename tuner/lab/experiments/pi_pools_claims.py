@@ -107,11 +107,9 @@ def follows(rows: Sequence[Row]) -> str:
     return (
         f"With one thread per job, the time of a batch stays the same up to {_flat_to(own):g} jobs per core. "
         f"With {most:g} jobs per core, a batch takes {own[most].of('ratio') / own[1.0].of('ratio'):.2f} "
-        f"times as long as with 1 job per core. With {most:g} jobs per core, the "
-        f"shortest possible time of a batch is {seen.least(most) / own[1.0].of('ratio'):.2f} times as long "
-        f"as with 1 job per core. "
-        f"If a semaphore lets only one job per core compute, the time of a batch changes by "
-        f"{min(saved):+.0f} to {max(saved):+.0f} %. With a scheduled pool of "
+        f"times as long as with 1 job per core (at best {seen.least(most) / own[1.0].of('ratio'):.2f} "
+        f"times). If a semaphore lets only one job per core compute at a time, the time of a batch changes "
+        f"by {min(saved):+.0f} to {max(saved):+.0f} %. With a scheduled pool of "
         f"{steps[most].of('n_threads'):.0f} threads, a batch takes "
         f"{over(steps[most], held[most]).value:.2f} times as long as with the semaphore and "
         f"{held[most].of('n_threads'):.0f} threads."
@@ -161,7 +159,7 @@ def _flat(seen: PoolRows) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
     claimed = seen.flat_to
     here, modelled = _flat_to(own), all(row.modelled for row in own.values())
-    by_model = f" (model: up to {_flat_to(own, modelled=True):g})" if modelled else ""
+    by_model = f" (in the model up to {_flat_to(own, modelled=True):g})" if modelled else ""
     beyond = [n for n in own if n > claimed]
     verdict = over(own[claimed], own[1.0]).at_most(FLAT_RATIO)
     if beyond:
@@ -197,7 +195,7 @@ def _semaphore(seen: PoolRows) -> Verdict:
     reported = _ratios(gains)
     return (
         either(*(gain.at_least(1 + GAIN) for gain in gains.values())),
-        f"Measured batch time divided by the time with the semaphore: {reported}.",
+        f"Measured batch time without the semaphore, divided by the time with it: {reported}.",
     )
 
 
