@@ -48,7 +48,7 @@ class Gnocchi:
     title = "so when should you use threads?"
     publication = "gnocchi"
     what = (
-        "A batch has eight operations, one per series, in a plain loop or on a pool of threads that is "
+        "A batch has eight operations, one per series, in a plain loop or on a pool of threads "
         "created for the batch. To read and write a series takes seven calls for a file, and two commands "
         "for Redis. The files are in memory if the host has /dev/shm. The time of a batch is the median of "
         "all batches within three seconds."

@@ -44,7 +44,7 @@ class Gornir:
     publication = "gornir_2020"
     what = (
         "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. The tasks run as "
-        "goroutines, as asyncio coroutines, or on nornir's pool of threads. In the chart, Go 1, Go cores and "
+        "goroutines, as asyncio coroutines, or on nornir's pool of threads. Go 1, Go cores and "
         "Go 100 are goroutines with GOMAXPROCS 1, GOMAXPROCS = cores and GOMAXPROCS 100. All times are times "
         "of the whole process, including its start. Instead of gornir's parallel runner, a small program of "
         "tuner starts the goroutines."

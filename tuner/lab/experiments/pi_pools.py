@@ -80,8 +80,8 @@ class PiPools:
             "ratio",
             "time, of one job's CPU",
             2,
-            caption="time of a batch, divided by 54 ms, for each kind of work and of job, each pool and "
-            "each number of jobs",
+            caption="time of a batch, divided by 54 ms, for each kind of work, kind of job, pool and "
+            "number of jobs",
         ),
         LabFigure("batch_s", "batch s", 3),
         LabFigure("jobs_per_s", "jobs/s", 2),
