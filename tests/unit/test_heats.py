@@ -20,6 +20,7 @@ from tuner.app.plan_builder import build_plan, with_turns
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.requests import ConnectionSpread, Latencies, Requests
 from tuner.core.domain.service import Gate
 from tuner.core.domain.window import Reading, Usage
 from tuner.core.search.heat_race import HeatRace
@@ -111,6 +112,28 @@ def test_throughput_does_not_depend_on_how_long_a_look_at_the_host_takes() -> No
     run_study(replace(place(), another=another), store, MemoryProgress(), PlannedStop(), _Pairs(study))
     for window in store.windows():
         assert window.n_done / window.length_s == pytest.approx(RATES[window.layout], rel=0.03)
+
+
+class Sending(VirtualBox):
+    """A host whose generator gets an answer every 10 ms, also in parts of slices that do not count."""
+
+    def requests(self) -> Requests:  # type: ignore[override]
+        n_answered = round(100 * self.clock.monotonic_s())
+        spread = ConnectionSpread(seconds=self.clock.monotonic_s())
+        return Requests(Latencies({7: n_answered}), spread=spread)
+
+
+def test_a_window_in_turns_has_only_the_requests_of_its_counted_parts() -> None:
+    store = measured(heat_study(), box_with_places(kind=Sending))
+    launches = dict(store.launches())
+    in_turns = [one for one in store.windows() if launches[one.launch_id].heat is not None]
+
+    assert in_turns
+    for window in in_turns:
+        assert window.requests is not None
+        assert window.requests.n_total == pytest.approx(100 * window.length_s, rel=0.01)
+        assert window.requests.spread is not None
+        assert window.requests.spread.seconds == pytest.approx(window.length_s, rel=0.01)
 
 
 class Sluggish(VirtualBox):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import Pace
+from tuner.core.domain.requests import Latencies, Requests
 from tuner.core.domain.window import LoadAverage, Reading, Sample, Usage
 from tuner.core.errors import MeasurementError
-from tuner.ports import Box, Counting, CrossCheck, Hooks, Launch, Probe, Sampler, Stop, Watch
+from tuner.ports import Box, Counting, CrossCheck, Feeder, Hooks, Launch, Probe, Sampler, Stop, Watch
 from tuner.study.heat.turns import Resident
 
 #: Age of counts at the edge of a slice, seconds: older ones would give the items of one slice to another.
@@ -27,6 +29,7 @@ def resident_box(box: Box, resident: Resident) -> Box:
     return replace(
         box,
         clock=resident.clock,
+        feeder=_Feeder(box.feeder, resident),
         launcher=_Launcher(box, resident),
         probe=_Probe(box.probe, resident),
         sampler=_Sampler(box.sampler, resident),
@@ -120,6 +123,82 @@ class _Sampler:
                 yield metered
             finally:
                 self.resident.meters.remove(metered)
+
+
+class _Feeder:
+    """A feeder whose requests leave out those that ended outside counted parts."""
+
+    def __init__(self, feeder: Feeder, resident: Resident) -> None:
+        self._feeder, self._resident = feeder, resident
+        self._counted = self._went_on = Requests()  #: of earlier slices; where the present one began
+
+    @contextmanager
+    def feeding(self, layout: Layout) -> Iterator[None]:
+        with self._feeder.feeding(layout):
+            self._resident.meters.append(self)
+            try:
+                yield
+            finally:
+                self._resident.meters.remove(self)
+
+    def requests(self) -> Requests | None:
+        now = self._feeder.requests()
+        if now is None:
+            return None
+        in_slices = now.since(self._went_on).merged(self._counted)
+        return replace(in_slices, unfinished=now.unfinished, unfinished_before=Latencies())
+
+    def stop(self) -> float:
+        self._counted = self.requests() or self._counted
+        return self._resident.host_clock.monotonic_s()
+
+    def go_on(self) -> float:
+        self._went_on = self._feeder.requests() or self._went_on
+        return self._resident.host_clock.monotonic_s()
+
+    def begin_window(self) -> None:
+        """It counts requests, not time."""
+
+    def at_half(self) -> None:
+        """Nothing is to be compared."""
+
+    @property
+    def pace(self) -> Pace | None:
+        return self._feeder.pace
+
+    @property
+    def can_pause(self) -> bool:
+        return self._feeder.can_pause
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        self._feeder.go_on_at(rate_per_s, capacity_per_s)
+
+    def prepare(self) -> None:
+        self._feeder.prepare()
+
+    def away(self) -> str:
+        return self._feeder.away()
+
+    def rest(self) -> None:
+        self._feeder.rest()
+
+    def pause(self) -> None:
+        self._feeder.pause()
+
+    def resume(self) -> None:
+        self._feeder.resume()
+
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:
+        self._feeder.follow(workers)
+
+    def is_dry(self) -> bool:
+        return self._feeder.is_dry()
+
+    def problem(self) -> str:
+        return self._feeder.problem()
+
+    def pids(self) -> frozenset[int]:
+        return self._feeder.pids()
 
 
 class _Counting:
