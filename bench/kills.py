@@ -45,7 +45,7 @@ study: {{layouts: [1x4, 2x2, 4x1], slices: auto, window: 4s, min_window: 1s, war
 
 
 def family(token: str) -> list[psutil.Process]:
-    """Processes of one study: all inherit a variable, or are told a path in its folder."""
+    """Processes of one study: all inherit a variable, or name a path in its folder."""
     found = []
     for one in psutil.process_iter(["pid"]):
         with suppress(psutil.Error, OSError):
