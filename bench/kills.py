@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
@@ -30,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.e2e.sleeping_worker import sleeping_worker
 
 WITHIN_S = 10.0
+#: what is counted, as found or not
 FAULTS = ("killed", "left", "frozen", "lost", "damaged")
 VICTIMS = ("tuner", "supervisord", "guardian")
 TOKEN = "TUNER_BENCH_KILLS"
@@ -81,7 +81,7 @@ def windows_in(file: Path) -> int | None:
 
 def kill_once(random: Random, victim: str, longest_s: float) -> dict[str, float]:
     """Kill *victim* of a new study; the faults that follow, and the seconds until all processes ended."""
-    seen: Counter[str] = Counter()
+    seen: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="kills-") as name:
         folder = Path(name)
         (folder / "worker.py").write_text(sleeping_worker())
@@ -110,10 +110,10 @@ def kill_once(random: Random, victim: str, longest_s: float) -> dict[str, float]
             seen["left"] = len(left) > 0
             for one in left:
                 with suppress(psutil.Error):
-                    seen["frozen"] |= one.status() == psutil.STATUS_STOPPED
+                    seen["frozen"] = seen.get("frozen", False) or one.status() == psutil.STATUS_STOPPED
                     print("left:", one.pid, one.status(), one.cmdline(), file=sys.stderr)
                     one.kill()
-            seen["took_s"] = time.monotonic() - began_s  # type: ignore[assignment]
+            seen["took_s"] = time.monotonic() - began_s
         file = folder / "sleeper.tuner.db"
         n_after = windows_in(file)
         seen["lost"] = n_before is not None and (n_after or 0) < n_before
@@ -121,7 +121,7 @@ def kill_once(random: Random, victim: str, longest_s: float) -> dict[str, float]
         if file.exists():
             with closing(sqlite3.connect(file)) as connection:
                 seen["damaged"] = connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]
-    return dict(seen)
+    return seen
 
 
 def main() -> None:
@@ -143,26 +143,13 @@ def main() -> None:
         [
             victim,
             len(seen),
-            *(
-                sum(bool(one.get(fault)) for one in seen)
-                for fault in ("killed", "left", "frozen", "lost", "damaged")
-            ),
+            *(sum(bool(one.get(fault)) for one in seen) for fault in FAULTS),
             sum(one["windows"] > 0 for one in seen),
             max((one["took_s"] for one in seen), default=0.0),
         ]
         for victim, seen in found.items()
     ]
-    headers = (
-        "victim",
-        "studies",
-        "killed",
-        "left",
-        "frozen",
-        "lost",
-        "damaged",
-        "with windows",
-        "longest, s",
-    )
+    headers = ("victim", "studies", *FAULTS, "with windows", "longest, s")
     print(tabulate(rows, headers=headers, floatfmt=".1f"))
 
 

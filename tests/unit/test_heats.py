@@ -25,7 +25,9 @@ from tuner.core.domain.service import Gate
 from tuner.core.domain.window import Reading, Usage
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
+from tuner.core.windows.slices import Slice
 from tuner.ports import Box, Counting, Launch, Watch
+from tuner.study.heat.turns import LONGEST_STEP_S, Cancelled, Resident, Turns
 from tuner.study.run import run_study
 from tuner.study.strategy_driver import replay_study
 
@@ -198,6 +200,25 @@ def test_the_last_layout_of_a_heat_starts_as_slowly_as_the_others() -> None:
         return mean(window.n_done / window.length_s / RATES[window.layout] for window in store.windows())
 
     assert rate(Slow) == pytest.approx(rate(VirtualBox), abs=0.005)
+
+
+def test_a_long_skipped_part_does_not_delay_the_end_of_a_heat() -> None:
+    turns = Turns()
+
+    class Cancelling(VirtualClock):
+        def sleep_until(self, at_s: float) -> None:
+            turns.is_cancelled = True
+            super().sleep_until(at_s)
+
+    clock = Cancelling()
+    resident = Resident(Layout(1, 1), turns, clock, lambda resident: resident.await_others())
+    resident.start()
+    began_s = clock.monotonic_s()
+    resident.take_slice(Slice(20.0, 10.0))
+    resident.join()
+
+    assert isinstance(resident.error, Cancelled)
+    assert clock.monotonic_s() - began_s <= LONGEST_STEP_S
 
 
 def test_what_the_host_does_cancels_between_layouts_that_take_turns() -> None:

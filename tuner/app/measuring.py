@@ -238,7 +238,7 @@ def _starts(settings: Settings, record: StudyRecord) -> str:
     data = {
         name: text
         for name, text in redact(dict(service.environment)).items()
-        if "{" in text or name not in usual.environment
+        if "{" in text or service.environment[name] != usual.environment.get(name)
     }
     words = [shlex.join(_fill(redact([str(word) for word in service.command]), layout))]
     words = [

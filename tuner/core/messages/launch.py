@@ -91,7 +91,7 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 
 _memory_grows = warning(
     "memory-grows",
-    "A service that starts longer than two minutes can also cause the warning `memory-grows`.",
+    "A service whose start takes over two minutes can also cause the warning `memory-grows`.",
     "Find the memory leak, or restart the service regularly.",
 )
 

@@ -130,7 +130,8 @@ class _Feeder:
 
     def __init__(self, feeder: Feeder, resident: Resident) -> None:
         self._feeder, self._resident = feeder, resident
-        self._counted = self._went_on = Requests()  #: of earlier slices; where the present one began
+        self._counted = Requests()  #: of earlier slices
+        self._went_on = Requests()  #: when the present slice began, or the last one ended
 
     @contextmanager
     def feeding(self, layout: Layout) -> Iterator[None]:
@@ -143,18 +144,20 @@ class _Feeder:
 
     def requests(self) -> Requests | None:
         now = self._feeder.requests()
-        if now is None:
-            return None
-        in_slices = now.since(self._went_on).merged(self._counted)
-        return replace(in_slices, unfinished=now.unfinished, unfinished_before=Latencies())
+        return None if now is None else self._in_slices(now)
 
     def stop(self) -> float:
-        self._counted = self.requests() or self._counted
+        if (now := self._feeder.requests()) is not None:
+            self._counted, self._went_on = self._in_slices(now), now
         return self._resident.host_clock.monotonic_s()
 
     def go_on(self) -> float:
         self._went_on = self._feeder.requests() or self._went_on
         return self._resident.host_clock.monotonic_s()
+
+    def _in_slices(self, now: Requests) -> Requests:
+        in_slices = now.since(self._went_on).merged(self._counted)
+        return replace(in_slices, unfinished=now.unfinished, unfinished_before=Latencies())
 
     def begin_window(self) -> None:
         """It counts requests, not time."""
