@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tuner.adapters.proc.cgroup import own_freezer
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService
+from tuner.app.plan_builder import can_slice, plan_record
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.parts.gates import gate_of
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.errors import ConfigError
 from tuner.services import crash_processor, running
 from tuner.services.catalogue import OWN, known_services
@@ -60,6 +63,38 @@ def test_layouts_take_no_turns_at_a_rate_because_queues_outlast_slices(tmp_path:
         gate, reason = gate_of(configured(tmp_path, service))
         assert gate == "none"
         assert "fixed rate" in reason
+
+
+@pytest.mark.parametrize(
+    ("service", "may"),
+    [
+        (f"{SCRIPT}, feeder: {{kind: http, url: 'http://127.0.0.1:1/'}}, probe: {{kind: generator}}", False),
+        (f"{SCRIPT}, gate: freeze", True),
+        (SCRIPT, False),
+        ("kind: crash-processor", True),
+    ],
+)
+def test_slices_are_recommended_only_where_layouts_can_take_turns(
+    tmp_path: Path, service: str, may: bool
+) -> None:
+    record = plan_record(configured(tmp_path, service))
+
+    assert can_slice(record, tmp_path / "s.db") is may
+    assert not can_slice(replace(record, n_resident=4), tmp_path / "s.db")
+    assert not can_slice(replace(record, strategy="check"), tmp_path / "s.db")
+    assert not can_slice(replace(record, provenance=Provenance(simulated="web")), tmp_path / "s.db")
+
+
+def test_slices_are_recommended_for_a_server_whose_port_stands_in_its_command(tmp_path: Path) -> None:
+    settings = typed("gunicorn", "app:app", "--bind", "127.0.0.1:8000")
+
+    assert can_slice(plan_record(settings), tmp_path / "s.db")
+
+
+def test_slices_are_not_recommended_to_who_has_turned_them_off(tmp_path: Path) -> None:
+    options = {("study", "slices"): Given("--slices", "off")}
+
+    assert not can_slice(plan_record(settings_of(None, options)), tmp_path / "s.db")
 
 
 def test_a_queue_that_tuner_does_not_feed_has_no_gate() -> None:

@@ -94,6 +94,7 @@ FELL = LongerLaunch(
     Halves(parse_layout("4x2"), 3600.0, 100.0, 90.0), Halves(parse_layout("2x2"), 3600.0, 99.0, 99.0), 0.02
 )
 EDGE = Wider(parse_layout("4x2"), True, 0.04, parse_layouts("4x4,4x8"))
+LOUD, QUIET = (Noise(None, None, None, Estimate(sd)) for sd in (0.175, 0.01))
 BUSY = Others(1.5, {}, 4.0, 0.02)
 
 #: what is known -> the step, and its command
@@ -280,6 +281,34 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
         {"ending": "out-of-budget"},
         "go-on",
         "tuner grid --resume s.db",
+    ),
+    "the budget ended on a noisy host, and slices are possible": (
+        RACE,
+        replace(race(reached=False, rest_s=3 * 3600.0), noise=LOUD),
+        {"ending": "out-of-budget", "can_slice": True},
+        "slices",
+        "tuner grid --like s.db --slices auto --layouts 4x2,2x2",
+    ),
+    "the budget ended on a noisy host, and little is left": (
+        RACE,
+        replace(race(reached=False, rest_s=3600.0), noise=LOUD),
+        {"ending": "out-of-budget", "can_slice": True},
+        "go-on",
+        "tuner grid --resume s.db",
+    ),
+    "the budget ended on a quiet host, and slices are possible": (
+        RACE,
+        replace(race(reached=False, rest_s=3 * 3600.0), noise=QUIET),
+        {"ending": "out-of-budget", "can_slice": True},
+        "go-on",
+        "tuner grid --resume s.db",
+    ),
+    "a fixed study on a noisy host leaves rivals, and slices are possible": (
+        study(),
+        ranking(*NOISY, noise=LOUD),
+        {"ending": "over", "can_slice": True},
+        "too-noisy",
+        "tuner grid --like s.db --strategy race --slices auto --layouts 4x2,2x2",
     ),
     "the budget ended, and nobody knows the rest": (
         RACE,

@@ -121,7 +121,8 @@ def _slices(
     simulated: Sequence[SimulatedStudy] | None,
 ) -> SlicesForecast | None:
     """Forecast the planned study if layouts take turns; None: slices are not asked for."""
-    from tuner.app.plan_builder import stored_settings, takes_turns
+    from tuner.app.plan_builder import stored_settings
+    from tuner.bootstrap.parts.gates import takes_turns
     from tuner.core.planning.forecast import cost_of
     from tuner.reports.plan import SlicesForecast
 

@@ -168,6 +168,8 @@ def with_turns(
 
 def n_layouts_in_turns(settings: Settings, say: Say, *, is_simulated: bool, on_fleet: bool = False) -> int:
     """Return the most layouts that take turns, 1 for none, and print it with the reason."""
+    from tuner.bootstrap.parts.gates import takes_turns
+
     n_resident, why = takes_turns(settings, is_simulated=is_simulated, on_fleet=on_fleet)
     if n_resident == 1:
         say(f"Layouts run one after the other. {why}")
@@ -176,22 +178,22 @@ def n_layouts_in_turns(settings: Settings, say: Say, *, is_simulated: bool, on_f
     return n_resident
 
 
-def takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool = False) -> tuple[int, str]:
-    """Return the most layouts that take turns, 1 for none, and the reason in a sentence."""
-    from tuner.core.windows.slices import MOST_RESIDENT
+def can_slice(record: StudyRecord, file: Path) -> bool:
+    """Return whether the layouts of the study in *file*, which took no turns, can take turns in slices.
 
-    if on_fleet:
-        return 1, "On a fleet each host runs one launch at a time."
-    if is_simulated:
-        return MOST_RESIDENT, ""
-    from tuner.bootstrap.parts.gates import gate_of, shared_by_layouts
+    False for simulated studies, whose noise is assumed, after ``slices: off``, and if the file does not have
+    all settings.
+    """
+    from tuner.bootstrap.parts.gates import takes_turns
 
-    gate, reason = gate_of(settings)
-    if gate == "none":
-        return 1, reason
-    if shared := shared_by_layouts(settings):
-        return 1, shared
-    return MOST_RESIDENT, reason
+    is_other = record.strategy not in ("race", "all") or record.provenance.is_fleet or is_simulated(record)
+    if is_other or record.n_resident > 1 or record.config.lacks_secrets:
+        return False
+    try:
+        settings = stored_settings(record, file, "")
+    except ConfigError:  # the settings of an older version, or of another host: no study like it can start
+        return False
+    return settings.study.slices != "off" and takes_turns(settings, is_simulated=False)[0] > 1
 
 
 def _looks_first(settings: Settings) -> bool:

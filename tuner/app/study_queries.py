@@ -88,6 +88,7 @@ def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> Nex
         n_of_host=sum(
             min(one.n_windows, sum(one.reasons[slug] for slug in OF_HOST)) for one in seen.sums.void
         ),
+        can_slice=_can_slice(seen, file),
     )
     return next_step(seen.record, ranking, facts)
 
@@ -138,8 +139,22 @@ def overview_of(
         is_over=None if ending is None else ending == "over",
         rest_s=None if known is None or known.rest is None else known.rest.lasts_s,
         is_spent=ending == "out-of-budget",
+        can_slice=_can_slice(seen, file),
         boxes=store.boxes(),
     )
+
+
+def _can_slice(seen: _Ranked, file: Path) -> bool:
+    """Return whether slices would help a study that had none; only then its settings are read."""
+    from tuner.core.ranking.step_case import is_noisy
+
+    others = seen.ranking.others
+    is_disturbed = (others is not None and others.is_no_evidence) or bool(seen.sums.void)
+    if not is_disturbed and not is_noisy(seen.ranking):
+        return False
+    from tuner.app.plan_builder import can_slice
+
+    return can_slice(seen.record, file)
 
 
 def live_now(file: Path) -> tuple[Live | None, bool]:

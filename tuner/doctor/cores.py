@@ -74,7 +74,8 @@ def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
             "neighbours",
             f"other processes use {busy_cores(seen.foreign_cores)} {over}{_who(seen)}",
             "windows are invalid (disturbed) and measured again: a night gives fewer valid windows, or none",
-            "Stop them for the night (cron, backups, scans); name backends of the service under backends:.",
+            "Stop them for the night (cron, backups, scans), or use `tuner grid --slices auto`; name backends"
+            " of the service under backends:.",
         )
     else:
         yield fine("neighbours", f"other processes use {busy_cores(seen.foreign_cores)} {over}")

@@ -1,4 +1,4 @@
-"""How a started layout is kept idle while another layout of the host works."""
+"""Whether layouts can take turns in slices, and how a started layout is kept idle meanwhile."""
 
 from __future__ import annotations
 
@@ -73,6 +73,22 @@ def _gate_of_script(settings: Settings, service: ScriptSettings) -> tuple[Gate, 
         if why := why_no_own_queue(settings):
             return "none", why
     return record.gate, record.gate_reason
+
+
+def takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool = False) -> tuple[int, str]:
+    """Return the most layouts that take turns, 1 for none, and the reason in a sentence."""
+    from tuner.core.windows.slices import MOST_RESIDENT
+
+    if on_fleet:
+        return 1, "On a fleet each host runs one launch at a time."
+    if is_simulated:
+        return MOST_RESIDENT, ""
+    gate, reason = gate_of(settings)
+    if gate == "none":
+        return 1, reason
+    if shared := shared_by_layouts(settings):
+        return 1, shared
+    return MOST_RESIDENT, reason
 
 
 def looks_every_s(settings: Settings) -> float:

@@ -14,14 +14,15 @@ from tuner.core.text.figures import format_block, pluralize, render_duration, re
     "box-not-quiet",
     "",
     "When other programs no longer disturb the host, continue the study with `tuner grid --resume "
-    "FILE`. On a desktop, begin a new study with `--foreign-limit 64`, so that other processes make no "
-    "window invalid.",
+    "FILE`. If the other programs must run, begin a new study with `--slices auto`, so that they disturb "
+    "all layouts equally. If the service allows no slices, use `--foreign-limit 64`, so that other "
+    "processes make no window invalid.",
 )
 def box_not_quiet(n_launches: int) -> str:
     return (
         f"stopping: {n_launches} launches in a row without a valid window. `tuner doctor` shows which"
-        " processes disturb this host; a new study with a higher --foreign-limit accepts them, but is less"
-        " precise"
+        " processes disturb this host. If they must run, begin a new study with --slices auto, or with a"
+        " higher --foreign-limit (less precise)"
     )
 
 

@@ -8,7 +8,8 @@ The rules are tried in the order of `RULES`, and the first that applies is the s
    of a first look. Until that is mended, nothing that is measured longer or beside it means more.
 3. What makes the question the wrong one: no layout keeps the limits, or the answer is the largest layout and
    still waits. More certainty about layouts that are all too small is worth nothing.
-4. What makes the answer uncertain: the study can go on, or the noise is too large for the margin.
+4. Uncertain answers: slices may need less time, the study can continue, or the noise is too large for the
+   margin.
 5. What an answer leaves open: latency under the load that production has, or any real measurement.
 6. A good answer is used, and checked later.
 
@@ -34,6 +35,7 @@ from tuner.core.ranking.step_case import (
     amount_above,
     config_again,
     has_too_many_invalid,
+    is_noisy,
     is_nothing_ranked,
     layouts_option,
     most_used,
@@ -43,6 +45,7 @@ from tuner.core.ranking.step_case import (
 from tuner.core.text.figures import list_names, percent, pluralize, render_exact_duration, render_rest
 
 PATIENCE_S = 12 * 3600.0  #: a rest that is no longer than a night is measured; a longer one is too noisy
+SLICES = ("--slices", "auto")
 FEW_LAUNCHES = 3  #: of a layout; fewer say little of the noise
 MARGINS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3)  #: to ask for instead of a smaller one
 
@@ -116,11 +119,11 @@ def _disturbed(case: Case) -> NextStep | None:
         why = f"The host was not quiet: {pluralize(n_of_host, 'window')} invalid, most for {most}"
     else:
         return None
-    return NextStep(
-        "disturbed",
-        f"{why}. Find out what disturbs this host and stop it, then measure again:",
-        ("tuner", "doctor"),
-    )
+    if case.facts.can_slice:
+        do = "Stop what disturbs this host, or measure with --slices auto. This shows the disturbances:"
+    else:
+        do = "Find out what disturbs this host and stop it, then measure again:"
+    return NextStep("disturbed", f"{why}. {do}", ("tuner", "doctor"))
 
 
 def _invalid(case: Case) -> NextStep | None:
@@ -228,6 +231,24 @@ def _edge(case: Case) -> NextStep | None:
 # ---------------------------------------------------------------------- 4. an uncertain answer
 
 
+def _slices(case: Case) -> NextStep | None:
+    """A new race in slices, if the rest of a race without slices takes longer than the race so far."""
+    claim, facts = case.ranking.claim, case.facts
+    if claim is None or claim.answer.reached or claim.answer.layout is None:
+        return None
+    if not facts.can_slice or not is_noisy(case.ranking):
+        return None
+    if facts.ending != "out-of-budget" or (claim.rest is not None and claim.rest.lasts_s <= claim.spent_s):
+        return None
+    left = "" if claim.rest is None else f" ({render_rest(claim.rest.lasts_s)} more are expected)"
+    return NextStep(
+        "slices",
+        f"The noise is too large for a result within the budget{left}. With --slices auto, layouts take turns"
+        " of a few seconds, so that the host disturbs them equally. This measures them in slices:",
+        case.anew(*SLICES, *layouts_option(case)),
+    )
+
+
 def _go_on(case: Case) -> NextStep | None:
     claim, ending = case.ranking.claim, case.facts.ending
     if case.is_answered and claim is not None:
@@ -268,10 +289,11 @@ def _too_noisy(case: Case) -> NextStep | None:
         return None
     is_single = case.study.n_blocks == 1
     why = "One launch of a layout does not rule out" if is_single else "The noise is too large to rule out"
+    slices = SLICES if case.facts.can_slice and is_noisy(case.ranking) else ()
     return NextStep(
         "too-noisy",
         f"{why} {list_names(rivals[1:], 4)}. A race measures them until the best is known:",
-        case.anew("--strategy", "race", *layouts_option(case)),
+        case.anew("--strategy", "race", *slices, *layouts_option(case)),
     )
 
 
@@ -371,6 +393,7 @@ RULES: tuple[Callable[[Case], NextStep | None], ...] = (
     race_in_long_windows,
     _limits,
     _edge,
+    _slices,
     _go_on,
     _too_noisy,
     _latency,

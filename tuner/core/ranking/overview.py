@@ -76,6 +76,7 @@ class Overview:
     is_over: bool | None = None  #: nothing is left to be measured; None: the file alone does not tell
     rest_s: float | None = None  #: what is expected to be left; None: the file alone does not tell
     is_spent: bool = False  #: its budget has no room for what is to be measured next
+    can_slice: bool = False  #: the study had no slices, but its layouts can take turns; False: or not known
     boxes: Sequence[BoxRecord] = ()  #: of a fleet, as they joined; none: it was measured on one
 
 

@@ -34,6 +34,7 @@ Slug = Literal[
     "first-look",
     "limits",
     "edge",
+    "slices",
     "go-on",
     "too-noisy",
     "longer",
@@ -47,6 +48,7 @@ SLUGS: tuple[Slug, ...] = get_args(Slug)
 #: why windows are invalid though the service ran as usual: the host was not quiet
 OF_HOST = ("disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled")
 _MOST_LAYOUTS = 12  #: that a command names; a race for more begins with all layouts
+NOISY_SD = 0.05  #: of the throughput between launches of a layout; quiet hosts have 1 to 2 %
 MOST_INVALID = 0.25  #: of the windows of a study without an answer; a larger share has a cause to be mended
 
 
@@ -71,6 +73,7 @@ class Facts:
     n_failed: int = 0  #: of these, for a reason of their own
     n_invalid: int = 0  #: windows that are, each once, whatever its reasons
     n_of_host: int = 0  #: of these, that have a reason of `OF_HOST`
+    can_slice: bool = False  #: the study had no slices, but its layouts can take turns; False: or not known
 
 
 def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Facts:
@@ -98,6 +101,7 @@ def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Fac
         ),
         n_invalid=len(void),
         n_of_host=sum(not slugs.isdisjoint(OF_HOST) for slugs in void),
+        can_slice=overview.can_slice,
     )
 
 
@@ -154,6 +158,13 @@ class Case:
     def of(self, command: str, *options: str) -> tuple[str, ...]:
         """A command that reads the study."""
         return ("tuner", command, self.facts.file, *options)
+
+
+def is_noisy(ranking: Ranking) -> bool:
+    """Return whether the throughput of a layout varies so much between launches that slices may save time."""
+    noise = ranking.noise
+    found = noise.residual if noise.launch is None or not noise.launch.mean else noise.launch
+    return found is not None and found.mean is not None and found.mean >= NOISY_SD
 
 
 def options_again(case: Case) -> list[str]:
