@@ -25,7 +25,7 @@ from suites_named import suite_named
 
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.strategy import Kind
-from tuner.core.search.strategies.of_study import Race
+from tuner.core.search.racing import Race
 from tuner.core.search.suite import Suite
 from tuner.core.stats.interval import wilson_interval
 

@@ -34,7 +34,7 @@ from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.domain.strategy import Goal, Observed, Proposal
 from tuner.core.planning.replay import run
 from tuner.core.search.growth import Scout, added_layouts, walk
-from tuner.core.search.strategies.of_study import Race
+from tuner.core.search.racing import Race
 from tuner.core.search.suite import Suite, SuiteNoise
 from tuner.core.stats.interval import wilson_interval
 

@@ -36,8 +36,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
 from tuner.core.planning.replay import ReplayedStudy, ReplayJob, replay, run
 from tuner.core.search.posterior import DIFFUSE, Posterior
-from tuner.core.search.racing import N_REPLICATES
-from tuner.core.search.strategies.of_study import Race
+from tuner.core.search.racing import N_REPLICATES, Race
 from tuner.core.search.suite import DRIFT_STEP_S, Suite, SuiteNoise
 from tuner.core.stats.interval import wilson_interval
 

@@ -30,7 +30,7 @@ from tuner.core.domain.layout import divisors_grid, full_grid
 from tuner.core.domain.strategy import Goal, Guidance, Observed
 from tuner.core.planning.replay import run
 from tuner.core.search.own_suites import own_suite
-from tuner.core.search.strategies.of_study import Race
+from tuner.core.search.racing import Race
 from tuner.core.search.suite import Suite
 from tuner.core.stats.interval import wilson_interval
 

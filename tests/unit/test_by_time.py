@@ -11,7 +11,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Observed
 from tuner.core.search.by_time import LEVEL, Launch, changed_gaps
 from tuner.core.search.posterior import Posterior, flat_posterior
-from tuner.core.search.strategies.of_study import Race
+from tuner.core.search.racing import Race
 
 WINDOW_S = 600.0
 N_LAYOUTS = 3

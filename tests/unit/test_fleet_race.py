@@ -14,9 +14,9 @@ from tuner.core.domain.fleet import Done, Place
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Goal, Kind, Proposal
 from tuner.core.search.own_suites import own_suite
+from tuner.core.search.racing import Race
 from tuner.core.search.strategies import fleet_race
 from tuner.core.search.strategies.fleet_race import FleetRace
-from tuner.core.search.strategies.of_study import Race
 from tuner.core.search.suite import Suite, SuiteNoise
 
 from ..luck import at_most

@@ -22,7 +22,8 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Observed
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.ranking.live_status import Board
-from tuner.core.search.strategies.of_study import Followed, Race, goal_of
+from tuner.core.search.racing import Race
+from tuner.core.search.strategies.of_study import Followed, goal_of
 from tuner.reports.live.live import Look, live_lines
 from tuner.reports.text.cells import paint_line
 

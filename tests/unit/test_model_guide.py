@@ -27,7 +27,7 @@ from tuner.core.search.posterior import (
     similarity,
     smooth_posterior,
 )
-from tuner.core.search.strategies.of_study import Race
+from tuner.core.search.racing import Race
 from tuner.core.search.suite import Suite, SuiteNoise
 
 from ..arrays import farthest

@@ -17,7 +17,7 @@ from tuner.core.domain.limits import limits_from, verdicts
 from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal
 from tuner.core.planning.replay import ReplayedStudy, ReplayJob, replay
 from tuner.core.search.posterior import smooth_posterior
-from tuner.core.search.strategies.of_study import Race
+from tuner.core.search.racing import Race
 from tuner.core.search.suite import SimulatedBox, Suite, SuiteNoise
 
 from ..luck import at_most

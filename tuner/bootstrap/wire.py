@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tuner.bootstrap import progress_ui
-from tuner.bootstrap.parts.gates import gate_of, looks_every_s
 from tuner.bootstrap.parts.services import (
     backends_found,
     brake_of,
@@ -242,11 +241,14 @@ def this_box(
                 warned.add((slug, text))
                 warn(slug, text)
 
-        gate, _ = gate_of(settings)
-        if record.n_resident > 1:
-            from tuner.bootstrap.parts.own_sources import keeping_connections
+        if record.n_resident == 1:
+            yield stack.enter_context(_place(settings, record, study, held, warn_once, first_looks))
+            return
+        from tuner.bootstrap.parts.gates import gate_of, looks_every_s
+        from tuner.bootstrap.parts.own_sources import keeping_connections
 
-            settings = keeping_connections(settings)
+        gate, _ = gate_of(settings)
+        settings = keeping_connections(settings)
         first = stack.enter_context(_place(settings, record, study, held, warn_once, first_looks))
         numbers = count(2)
 

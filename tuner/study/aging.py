@@ -80,7 +80,7 @@ class LongerLaunches:
     def proposals(self) -> list[Proposal]:
         """Return the launches; the same, whether the store holds some of them or none."""
         study, answer = self._store.study(), self._strategy.answer()
-        if study.strategy != "race" or not answer.reached or study.provenance.is_quick:
+        if not answer.reached or study.provenance.is_quick:
             return []
         # only now: most launches are made before a race has an answer
         from tuner.core.ranking.aging import due_of, is_longer, throughput_trends

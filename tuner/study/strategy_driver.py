@@ -12,13 +12,13 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.domain.strategy import Claim, Comparing, Foreseeing, Proposal, RemainingTime, Strategy
 from tuner.ports import Store
-from tuner.study.aging import LongerLaunches
 from tuner.study.history import History
 from tuner.study.launch.plan_cells import Block, Cell
 from tuner.study.timetable import Timetable
 
 if TYPE_CHECKING:
     from tuner.core.ranking.overview import Ending
+    from tuner.study.aging import LongerLaunches
 
 
 class Course:
@@ -152,6 +152,15 @@ class Recalled:
         )
 
 
+def longer_launches_of(store: Store, strategy: Strategy) -> LongerLaunches | None:
+    """Return the source of longer launches of the study in *store*; None: it is no race, so it has none."""
+    if store.study().strategy != "race":
+        return None
+    from tuner.study.aging import LongerLaunches
+
+    return LongerLaunches(store, strategy)
+
+
 def replay_study(store: Store, strategy: Strategy) -> Recalled:
     """Show *strategy*, which has seen nothing yet, every window of *store*, block by block.
 
@@ -159,7 +168,7 @@ def replay_study(store: Store, strategy: Strategy) -> Recalled:
     """
     study, launches, windows = store.study(), store.launches(), store.windows()
     history = History(study, launches, windows)
-    course = Course(history, strategy, study.max_attempts, LongerLaunches(store, strategy))
+    course = Course(history, strategy, study.max_attempts, longer_launches_of(store, strategy))
     missing: list[Proposal] = []
     while history.holds_more and (block := course.next_block()) is not None:
         missing = [cell.rest for cell in course.open_cells(block)]

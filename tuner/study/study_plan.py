@@ -15,11 +15,10 @@ from tuner.core.messages.study import slices_disagree
 from tuner.core.text.figures import render_rest
 from tuner.core.windows.layout_check import inner_of, inner_to_facts
 from tuner.ports import Clock, Progress, Store
-from tuner.study.aging import LongerLaunches
 from tuner.study.history import History
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.launch.plan_cells import Block, Deadline
-from tuner.study.strategy_driver import Course
+from tuner.study.strategy_driver import Course, longer_launches_of
 from tuner.study.timetable import Timetable, check_budget
 
 
@@ -50,7 +49,7 @@ class StudyPlan:
         self.asked = self._store.study()
         launches, windows = self._store.launches(), self._store.windows()
         self.history = History(self.asked, launches, windows)
-        self._longer = LongerLaunches(self._store, self._strategy)
+        self._longer = longer_launches_of(self._store, self._strategy)
         self.course = Course(self.history, self._strategy, self.asked.max_attempts, self._longer)
         self.timetable = Timetable(self.asked, launches, windows)
         if self._before_s is None:
@@ -69,7 +68,8 @@ class StudyPlan:
         """Go to the next block with something left to measure."""
         self.block = self.course.forward()
         self._foreseen = self.course.expected_rest() if self.block is not None else []
-        if self.block is not None and self.block is self.course.longer_block and self._longer.due is not None:
+        is_longer = self.block is not None and self.block is self.course.longer_block
+        if is_longer and self._longer is not None and self._longer.due is not None:
             for message in self._longer.due.messages():
                 self._progress.warning(*message)
 

@@ -16,7 +16,6 @@ from tuner.core.errors import ConfigError
 from tuner.core.text.figures import pluralize, render_duration
 from tuner.core.warmup import LEAST_S
 from tuner.study.launch.plan_cells import NO_END, Deadline
-from tuner.study.launch.rate_search import least_search_s, usual_search_s
 
 SETTLING_GUESS_S = 30.0  #: warm-up that is found, until one was: constant work settles after 10-25 s
 START_AND_STOP_GUESS_S = 2.0
@@ -133,14 +132,23 @@ class Timetable:
 def guess_s(study: StudyRecord) -> float:
     """What a launch takes beside its windows, as long as nobody knows."""
     warmup_s, pace = _warmup_s(study, SETTLING_GUESS_S), _pace(study)
-    return START_AND_STOP_GUESS_S + warmup_s + (0.0 if pace is None else usual_search_s(pace) + warmup_s)
+    plain_s = START_AND_STOP_GUESS_S + warmup_s
+    if pace is None:
+        return plain_s
+    from tuner.study.launch.rate_search import usual_search_s
+
+    return plain_s + usual_search_s(pace) + warmup_s
 
 
 def least_s(study: StudyRecord, launches: Iterable[Proposal]) -> float:
     """What *launches* take, each at its quickest; one without windows is discarded."""
     warmup_s, pace = _warmup_s(study, LEAST_S), _pace(study)
     plain_s = LEAST_START_AND_STOP_S + warmup_s
-    paced_s = plain_s + (0.0 if pace is None else least_search_s(pace) + warmup_s)
+    paced_s = plain_s
+    if pace is not None:
+        from tuner.study.launch.rate_search import least_search_s
+
+        paced_s += least_search_s(pace) + warmup_s
     return sum(paced_s + one.n_windows * one.window_s if one.n_windows else plain_s for one in launches)
 
 

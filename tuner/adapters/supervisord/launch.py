@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner.adapters.proc.cgroup import n_oom_kills
 from tuner.adapters.proc.computing_threads import pools_of
@@ -18,7 +19,6 @@ from tuner.adapters.proc.process_tree import ProcessTable
 from tuner.adapters.processes.log_tail import KEPT_BYTES, beginning_of, last_lines, truncate_log
 from tuner.adapters.supervisord import config as config
 from tuner.adapters.supervisord.config import SupervisordRpc
-from tuner.adapters.supervisord.freezing import Freezing
 from tuner.adapters.supervisord.guardian import Guardian
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
@@ -28,6 +28,9 @@ from tuner.core.messages import invalid
 from tuner.core.messages.launch import log_long
 from tuner.core.text.command_words import is_runner, is_shell
 from tuner.core.text.figures import pluralize
+
+if TYPE_CHECKING:
+    from tuner.adapters.supervisord.freezing import Freezing
 
 # The workers of one launch, watched without asking supervisord: pidfd for life, /proc for threads.
 
@@ -132,7 +135,7 @@ class SupervisedLaunch:
         self._guardian = guardian
         self._supervisord_pid = pid
         self._supervisord = _open_pidfd(pid)
-        self._freezing = Freezing(guardian, pid)
+        self._freezing: Freezing | None = None  #: since it was frozen for the first time
         self._problems: dict[object, VoidReason] = {}
         self._have_pools: set[int] = set()  #: workers with a library that starts threads
         self._warn = warn
@@ -157,16 +160,21 @@ class SupervisedLaunch:
 
     def freeze(self) -> None:
         """See ``tuner.ports.Launch``."""
+        if self._freezing is None:
+            from tuner.adapters.supervisord.freezing import Freezing
+
+            self._freezing = Freezing(self._guardian, self._supervisord_pid)
         self._freezing.freeze()
 
     def thaw(self) -> None:
         """See ``tuner.ports.Launch``."""
-        self._freezing.thaw()
+        if self._freezing is not None:
+            self._freezing.thaw()
 
     @property
     def is_frozen(self) -> bool:
         """Whether it is frozen just now."""
-        return self._freezing.is_frozen
+        return self._freezing is not None and self._freezing.is_frozen
 
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What is or was not as asked; *threads* False leaves out what takes a moment to appear."""

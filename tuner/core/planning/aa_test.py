@@ -18,8 +18,8 @@ from statistics import fmean, variance
 from tuner.core.defaults import CONFIDENCE, WITHIN
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Observed
+from tuner.core.search.racing import Race
 from tuner.core.search.strategies.launches import launch_value
-from tuner.core.search.strategies.of_study import Race
 from tuner.core.stats.interval import Estimate, exact_interval, wilson_interval
 from tuner.core.stats.quantiles import student_t_quantile
 from tuner.core.stats.variance import MeanSquare, estimate_sd

@@ -1,4 +1,4 @@
-"""Common parts of races on one host and on several hosts.
+"""The race on one host, and the common parts of races on one host and on several hosts.
 
 What is known (a posterior), who leads and how doubtful that is, and when the answer is good enough.
 """
@@ -358,3 +358,34 @@ class Racing:
 
     def _within_bounds(self, length_s: float) -> float:
         return min(self._goal.max_window_s, max(self._goal.min_window_s, round(length_s, 1)))
+
+
+class Race(Racing):
+    """First a block of layouts in random order; then, one launch a block, whatever decides most."""
+
+    def __init__(self, goal: Goal, seed: int) -> None:
+        super().__init__(goal, seed)
+        self._first = True
+        self._n_proposed = 0  #: since the last block was learnt
+
+    def propose(self) -> Sequence[Proposal]:
+        """The launches of the next block."""
+        if self._first:
+            proposals = [Proposal(layout, self._first_window_s()) for layout in self._first_block()]
+        else:
+            one = self._decided()
+            proposals = [] if one is None else [one]
+        self._n_proposed = len(proposals)
+        return proposals
+
+    def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
+        """Take note of a block."""
+        self._first, self._n_proposed = False, 0
+        self._take_in(windows, failed)
+
+    def expected_rest(self) -> Sequence[Proposal] | None:
+        """At most these launches beyond those proposed, in nine races of ten; None: nobody can tell."""
+        if self._first:
+            return None
+        rest = self._longest_rest()
+        return None if rest is None else rest[self._n_proposed :]

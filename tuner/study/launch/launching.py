@@ -32,7 +32,6 @@ from tuner.core.windows.validity import few_items_warning, mixed_items_warning
 from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
 from tuner.study.launch.outcome import around_hooks, error_text, lost_source_reason
 from tuner.study.launch.plan_cells import NO_END, Cell, Deadline, NotWanted, spoils_launch
-from tuner.study.launch.rate_search import find_rate, usual_search_s
 from tuner.study.launch.watching import RunningLayout, Warmup
 
 if TYPE_CHECKING:
@@ -281,6 +280,8 @@ class Workbench:
         """Go over to the rate of the windows, which takes another warm-up; gives both as one."""
         if ending.is_due():
             return before
+        from tuner.study.launch.rate_search import find_rate
+
         began_s = self.box.clock.monotonic_s()
         find_rate(running, pace, ending.is_due)
         if ending.is_due():
@@ -318,7 +319,11 @@ class _Ending:
         """
         windows_s = 0.0 if self.cell is None else self.cell.rest.n_windows * self.cell.window_s
         room_s = self.deadline.warmup_s(self.clock.monotonic_s(), windows_s)
-        return room_s if pace is None else max(0.0, (room_s - usual_search_s(pace)) / 2)
+        if pace is None:
+            return room_s
+        from tuner.study.launch.rate_search import usual_search_s
+
+        return max(0.0, (room_s - usual_search_s(pace)) / 2)
 
 
 def _taken(

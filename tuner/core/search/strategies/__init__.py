@@ -29,7 +29,7 @@ def make_strategy(name: str, goal: Goal, seed: int, n_windows: int | None = None
     # Imported here: a command pays for its own strategy only.
     match name:
         case "race":
-            from tuner.core.search.strategies.of_study import Race
+            from tuner.core.search.racing import Race
 
             return Race(goal, seed)
         case "all":

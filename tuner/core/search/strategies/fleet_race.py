@@ -107,7 +107,7 @@ class FleetRace(Racing):
     that is worth a launch anyway (`References`). It has the guide that it has on one box. A box that
     is free gets the launch that would tell most of the leader and its most urgent rival, on that box, given
     that those under way will have told as much as is expected of them; a strict race's reference again, where
-    that is what lacks. On a single box it is `tuner.core.search.strategies.of_study.Race`, launch by launch.
+    that is what lacks. On a single box it is `tuner.core.search.racing.Race`, launch by launch.
 
     It ends without an answer where more windows on these boxes cannot give one: layouts differ from box to
     box by more than the margin allows, and more boxes are needed.

@@ -1,4 +1,4 @@
-"""The strategy of a study: the race on one host, and strategies with observers."""
+"""The strategy of a study, and strategies with observers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tuner.core.domain.strategy import (
     Strategy,
 )
 from tuner.core.errors import ConfigError
-from tuner.core.search.racing import Racing
 from tuner.core.stats.interval import Estimate
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ def strategy_of(study: StudyRecord) -> Strategy:
             from tuner.core.search.heat_race import HeatRace
 
             return HeatRace(goal_of(study), study.seed, study.n_resident)
+
+        from tuner.core.search.racing import Race
 
         return Race(goal_of(study), study.seed)
     if study.strategy == "all":
@@ -210,37 +211,3 @@ class FollowedOnFleet(_Watched):
     def expected_rest(self, under_way: Sequence[Place]) -> Sequence[Proposal] | None:
         """As the other."""
         return self._strategy.expected_rest(under_way)
-
-
-# The adaptive strategy: what to measure next, when to stop, what may be claimed.
-
-
-class Race(Racing):
-    """First a block of layouts in random order; then, one launch a block, whatever decides most."""
-
-    def __init__(self, goal: Goal, seed: int) -> None:
-        super().__init__(goal, seed)
-        self._first = True
-        self._n_proposed = 0  #: since the last block was learnt
-
-    def propose(self) -> Sequence[Proposal]:
-        """The launches of the next block."""
-        if self._first:
-            proposals = [Proposal(layout, self._first_window_s()) for layout in self._first_block()]
-        else:
-            one = self._decided()
-            proposals = [] if one is None else [one]
-        self._n_proposed = len(proposals)
-        return proposals
-
-    def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """Take note of a block."""
-        self._first, self._n_proposed = False, 0
-        self._take_in(windows, failed)
-
-    def expected_rest(self) -> Sequence[Proposal] | None:
-        """At most these launches beyond those proposed, in nine races of ten; None: nobody can tell."""
-        if self._first:
-            return None
-        rest = self._longest_rest()
-        return None if rest is None else rest[self._n_proposed :]
