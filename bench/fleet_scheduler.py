@@ -36,7 +36,7 @@ from tuner.adapters.fleet.scheduler import keep_quiet, security_of
 from tuner.adapters.provenance import provenance
 from tuner.adapters.virtual.profile import virtual_box_of
 from tuner.app.plan_builder import plan_record
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.fleet_order import FleetOrder
 from tuner.config.load import Given
 from tuner.config.profile import read_profile

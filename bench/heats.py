@@ -38,7 +38,7 @@ from truth_services import SERVICES
 
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.plan_builder import plan_record
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.wire import this_box
 from tuner.config.problems import Given
 from tuner.core.domain.layout import Layout, parse_layouts

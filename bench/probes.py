@@ -33,8 +33,7 @@ from statistics import median
 from probe_services import CASES, ITEM, Case
 
 from tuner.app import plan_builder
-from tuner.bootstrap import wire
-from tuner.bootstrap.configs import configs
+from tuner.bootstrap import configs, wire
 from tuner.core.errors import TunerError
 from tuner.ports import Counting, Watch
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tuner.adapters.terminal.live_file import live_path, render_live
 from tuner.core.domain.layout import parse_layout
-from tuner.core.ranking.overview import Live
+from tuner.core.domain.live import Live
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -16,7 +16,7 @@ from config_keys import render_config
 from messages import with_tables
 from public import render_public
 
-from tuner.cli.shared.exit_codes import EXIT_CODES
+from tuner.core.errors import EXIT_CODES
 
 HERE = Path(__file__).resolve().parent
 AGAIN = "<!-- Made from the code by docs/reference/make.py (make reference): change it there. -->\n\n"

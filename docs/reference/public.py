@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.adapters.sqlite.study_file import SCHEMA_VERSION
 from tuner.cli import COMMANDS
-from tuner.cli.shared.exit_codes import EXIT_CODES
+from tuner.core.errors import EXIT_CODES
 from tuner.probe import counter
 from tuner.services import record
 from tuner.services.catalogue import GROUP

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tuner.app.plan_builder import plan_record
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.stores import new_store
 from tuner.config.load import Given
 from tuner.config.profile import read_profile

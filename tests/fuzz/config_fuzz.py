@@ -22,7 +22,7 @@ except ImportError:
     sys.exit(2)
 
 with atheris.instrument_imports(include=["tuner.config", "tuner.services", "tuner.bootstrap", "yaml"]):
-    from tuner.bootstrap.configs.configs import settings_of
+    from tuner.bootstrap.configs import settings_of
     from tuner.config.load import canonical_json
     from tuner.config.profile import read_profile
     from tuner.core.errors import ConfigError

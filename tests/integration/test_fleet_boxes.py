@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 from tuner.adapters.fleet import dask_fleet
 from tuner.adapters.fleet.ledger import Looking, Seen
 from tuner.app.plan_builder import plan_record
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.fleet import boxes_there, fleet_of
 from tuner.core.domain.fleet import Began, BoxCame, BoxWent, Ended, Lost, Refused, Sampled, Took, Warned
 from tuner.core.errors import ConfigError
@@ -240,7 +240,7 @@ from pathlib import Path
 from tuner.adapters.fleet import dask_fleet
 from tuner.adapters.fleet.ledger import Seen
 from tuner.adapters.fleet.ledger import Looking
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.fleet import fleet_of
 from tuner.app.plan_builder import plan_record
 from tuner.core.domain.fleet import *

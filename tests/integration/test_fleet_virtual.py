@@ -11,7 +11,7 @@ import pytest
 
 from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
 from tuner.app.plan_builder import plan_record
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.fleet import fleet_of
 from tuner.config.load import Given
 from tuner.config.profile import read_profile

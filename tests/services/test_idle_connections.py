@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.parts.own_sources import keeping_connections
 
 from ..ports import free_port

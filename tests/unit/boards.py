@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
+from tuner.core.domain.live import BoxLive, Live, Phase
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.live_status import Board, LayoutStatus, Stage
-from tuner.core.ranking.overview import BoxLive, Live, Phase
 from tuner.core.stats.interval import Estimate
 
 NOW_S = 1_790_000_000.0

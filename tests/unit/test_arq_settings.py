@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.config.load import Given
 from tuner.core.errors import ConfigError
 from tuner.services import arq

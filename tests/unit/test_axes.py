@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.parts.services import StudyName, service_of
 from tuner.cli.shared.option_parsing import axis_options, service_options
 from tuner.config.load import Given, canonical_json, settings_of_study

@@ -9,7 +9,7 @@ import pytest
 
 from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.app.measuring import beginning
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tuner.app import plan_builder
-from tuner.bootstrap.configs import configs
+from tuner.bootstrap import configs
 
 from ..bench_modules import loaded
 

@@ -199,7 +199,7 @@ def test_a_config_with_its_whole_path_needs_no_current_folder(tmp_path: Path) ->
     config.write_text("service: {kind: script, name: w, command: [sleep, '9'], directory: .}\n")
 
     code = (
-        "import sys, pathlib; from tuner.bootstrap.configs.configs import settings_of;"
+        "import sys, pathlib; from tuner.bootstrap.configs import settings_of;"
         "print(settings_of(pathlib.Path(sys.argv[1]), {}).service.directory)"
     )
     ended = python_in_a_removed_folder(tmp_path, code, str(config))

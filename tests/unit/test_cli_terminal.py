@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from tuner.adapters.terminal.progress import LineProgress, render_window
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.live import Leading
 from tuner.core.domain.strategy import Answer
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
-from tuner.core.ranking.overview import Leading
 from tuner.core.stats.interval import Estimate
 
 from ..wording import end_of, wording

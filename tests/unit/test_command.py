@@ -18,7 +18,7 @@ CLICK = Grammar(switches="E", prefix="APP_")
 
 
 def typed(command: str, **more: str) -> Settings:
-    from tuner.bootstrap.configs.configs import settings_of
+    from tuner.bootstrap.configs import settings_of
 
     options = {("service", "command"): Given("--", command)}
     options |= {("service", name): Given(f"--set {name}", value) for name, value in more.items()}

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from tuner.adapters.load.traffic import read_requests
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.cli import COMMANDS
 from tuner.config.kinds import PROBES, kind_of
 from tuner.config.load import canonical_json, load_settings, settings_of_study

@@ -12,7 +12,7 @@ import pytest
 from tuner.adapters.proc.cgroup import own_freezer
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService
 from tuner.app.plan_builder import can_slice, plan_record
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.parts.gates import gate_of
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings

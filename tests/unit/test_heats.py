@@ -17,7 +17,7 @@ from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock
 from tuner.adapters.virtual.launch import RunningLayout
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.plan_builder import build_plan, with_turns
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread, Latencies, Requests

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tuner.bootstrap.configs.configs import settings_of
-from tuner.bootstrap.configs.on_this_host import Adapted, listen_without_root
+from tuner.bootstrap.configs import settings_of
+from tuner.bootstrap.on_this_host import Adapted, listen_without_root
 from tuner.cli import run
 from tuner.config.settings import ScriptSettings
 from tuner.services.catalogue import recognise

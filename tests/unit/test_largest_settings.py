@@ -9,7 +9,7 @@ import pytest
 
 from tuner.app import plan_builder
 from tuner.bootstrap import stores
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.cli import EXIT_INPUT, run
 from tuner.config.load import Given
 from tuner.config.profile import read_profile

@@ -12,12 +12,11 @@ from tuner.app.model import explain_file
 from tuner.app.study_queries import rank_file
 from tuner.bootstrap.wire import Session
 from tuner.cli.grid import _shown
-from tuner.cli.shared.exit_codes import EXIT_WEAKER
 from tuner.config.settings import Settings
 from tuner.core.domain.limits import Later, Limit, LimitVerdict, State, Verdict, verdict_later
 from tuner.core.domain.safety_limits import render_level, render_needed
 from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.errors import ConfigError
+from tuner.core.errors import EXIT_WEAKER, ConfigError
 from tuner.core.ranking.ranked import parse_question
 from tuner.core.stats.interval import Estimate
 from tuner.reports.ranking.ranking_data import render_ranking_json

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.service import ScriptSettings
 from tuner.config.settings import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.probes.polled import own_port
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.parts.own_sources import at_free_port, keeping_connections, port_of
 from tuner.core.text.address import bound_ports, rebind
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.app.plan_builder import build_plan, with_turns
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.parts.gates import gate_of, looks_every_s, shared_by_layouts
 from tuner.bootstrap.parts.own_sources import at_own_queue, why_no_own_queue
 from tuner.config.load import Given

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.config.load import Given
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from tuner.app import model, rollouts
-from tuner.bootstrap.configs import configs
+from tuner.bootstrap import configs
 from tuner.cli import run
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.live import Live
 from tuner.core.domain.safety_limits import OPTIONS, parse_limits
 from tuner.core.domain.window import VoidReason
-from tuner.core.ranking.overview import Live, Overview
+from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import rank
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap.configs.configs import render_config_for, settings_of
-from tuner.bootstrap.configs.seen_through import known_service_of
+from tuner.bootstrap.configs import render_config_for, settings_of
+from tuner.bootstrap.seen_through import known_service_of
 from tuner.cli import run
 from tuner.config.load import Given
 from tuner.config.settings import ScriptSettings

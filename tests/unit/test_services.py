@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tuner.bootstrap.configs.configs import render_config_for, settings_of
+from tuner.bootstrap.configs import render_config_for, settings_of
 from tuner.bootstrap.parts.services import StudyName, service_of
 from tuner.cli import run
 from tuner.config.load import Given, canonical_json, settings_of_study

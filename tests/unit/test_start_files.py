@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap.configs.start_files import kind_of, read_start_file
+from tuner.bootstrap.start_files import kind_of, read_start_file
 from tuner.config.start_files.dotenv import parse_dotenv, parse_environment_file
 from tuner.config.start_files.started import Started, Variables
 from tuner.core.errors import ConfigError

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tuner.app.doctor import spec_of
-from tuner.bootstrap.configs.configs import settings_of
-from tuner.bootstrap.configs.seen_through import check_thread_options, counter_seen, mentions
+from tuner.bootstrap.configs import settings_of
+from tuner.bootstrap.seen_through import check_thread_options, counter_seen, mentions
 from tuner.config.load import Given
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.errors import ConfigError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tuner.bootstrap.configs.configs import describe_service
+from tuner.bootstrap.configs import describe_service
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.stored_config import StoredConfig

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app.plan_builder import requested_layouts
-from tuner.bootstrap.configs.seen_through import counter_seen, threads_seen
 from tuner.bootstrap.parts.services import backends_found, service_of
 from tuner.bootstrap.room import room_of
+from tuner.bootstrap.seen_through import counter_seen, threads_seen
 from tuner.config.kinds import StudyName
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec

@@ -82,9 +82,9 @@ def measure_on_fleet(session: Session, on: FleetAddress, say: Say) -> tuple[int,
     """
     from tuner.adapters.processes.signals import stopping_by_signal
     from tuner.bootstrap import wire
+    from tuner.core.errors import EXIT_INTERRUPTED
     from tuner.core.search.strategies.of_study import FollowedOnFleet, spreading_strategy_of
     from tuner.study.fleet.study import run_fleet
-    from tuner.study.launch.outcome import INTERRUPTED
 
     strategy = FollowedOnFleet(spreading_strategy_of(session.record))
     ended_wall_s = _ended_wall_s(session)
@@ -94,7 +94,7 @@ def measure_on_fleet(session: Session, on: FleetAddress, say: Say) -> tuple[int,
                 outcome = run_fleet(parts.fleet, parts.store, parts.progress, stop, strategy, parts.hooks)
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
-            return INTERRUPTED, False
+            return EXIT_INTERRUPTED, False
 
 
 def _ended_wall_s(session: Session) -> float | None:

@@ -14,11 +14,10 @@ from tuner.app.session import going_on
 from tuner.bootstrap import wire
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, is_simulated
-from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.errors import EXIT_INTERRUPTED, ConfigError, MeasurementError
 from tuner.core.search.strategies.of_study import Followed
 from tuner.core.text.figures import pluralize
 from tuner.ports import Warn
-from tuner.study.launch.outcome import INTERRUPTED
 from tuner.study.run import run_study
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def measure(
                 )
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
-            return INTERRUPTED, False
+            return EXIT_INTERRUPTED, False
         except MeasurementError as error:
             if error.hint is not None or not session.file.exists():
                 raise

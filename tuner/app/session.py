@@ -241,7 +241,7 @@ def load_request(
     Raises:
         ConfigError: with everything that is wrong in either, or options that a simulated box has no use for.
     """
-    from tuner.bootstrap.configs.configs import settings_of
+    from tuner.bootstrap.configs import settings_of
 
     if config is not None and _is_sqlite(config):
         raise ConfigError(

@@ -18,10 +18,11 @@ from tuner.study.aging import memory_growth
 
 if TYPE_CHECKING:
     from tuner.core.domain.limits import Verdict
+    from tuner.core.domain.live import Live
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
     from tuner.core.ranking.aging import LongerLaunch
-    from tuner.core.ranking.overview import Live, Overview
+    from tuner.core.ranking.overview import Overview
     from tuner.core.ranking.ranked import Ranking, RankingOptions
     from tuner.core.ranking.step_case import NextStep
     from tuner.core.windows.launch_sums import Sums

@@ -32,7 +32,7 @@ def showing(
     """A view when stderr is a terminal, else plain lines; *is_ending*: the study is to end."""
     if not is_terminal_screen(sys.stderr):
         from tuner.adapters.terminal.progress import BEATS_S, LineProgress, beating
-        from tuner.core.ranking.overview import Leading
+        from tuner.core.domain.live import Leading
         from tuner.core.search.strategies.of_study import Followed
 
         leading = Leading(strategy, len(study.layouts))

@@ -285,8 +285,8 @@ def _place(
     from tuner.adapters.proc.procfs import ProcSampler
     from tuner.adapters.supervisord.guardian import children_marked, new_scratch_path, scratch_folder
     from tuner.adapters.supervisord.launcher import SupervisordLauncher
-    from tuner.bootstrap.configs.seen_through import check_thread_options, known_service_of
     from tuner.bootstrap.room import counter_root, refusing
+    from tuner.bootstrap.seen_through import check_thread_options, known_service_of
 
     clock = SystemClock()
     brake = brake_of(settings.brake, clock, warn)

@@ -15,15 +15,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tuner import __version__
-from tuner.cli.shared.exit_codes import (
+from tuner.core.errors import (
     CUT_OFF,
     EXIT_BRAKED,
     EXIT_INPUT,
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
     EXIT_WEAKER,
+    TunerError,
+    shortage,
 )
-from tuner.core.errors import TunerError, shortage
 
 if TYPE_CHECKING:
     import typer

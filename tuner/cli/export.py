@@ -21,9 +21,8 @@ from tuner.cli.rank import (
     StudyFile,
     Within,
 )
-from tuner.cli.shared.exit_codes import EXIT_WEAKER
 from tuner.cli.shared.options import formats
-from tuner.core.errors import ConfigError
+from tuner.core.errors import EXIT_WEAKER, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

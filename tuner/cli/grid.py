@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.shared.exit_codes import CUT_OFF
 from tuner.cli.shared.options import (
     BOXES,
     FILE,
@@ -26,7 +25,7 @@ from tuner.cli.shared.options import (
     setting,
     study_file,
 )
-from tuner.core.errors import ConfigError
+from tuner.core.errors import CUT_OFF, ConfigError
 
 if TYPE_CHECKING:
     from tuner.bootstrap.wire import FleetAddress, Session

@@ -46,7 +46,7 @@ def init(
 
     Example: tuner init -o study.yaml -- gunicorn app:app --bind 127.0.0.1:8000
     """
-    from tuner.bootstrap.configs import configs, start_files
+    from tuner.bootstrap import configs, start_files
     from tuner.cli.shared.option_parsing import command_words, service_options
 
     if command is None and from_file is None:

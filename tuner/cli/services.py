@@ -33,7 +33,7 @@ def services(
 
     Example: tuner services show gunicorn
     """
-    from tuner.bootstrap.configs import configs
+    from tuner.bootstrap import configs
     from tuner.cli.shared.output import show
     from tuner.reports.services import render_service, render_services
 

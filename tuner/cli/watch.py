@@ -15,8 +15,8 @@ from tuner.cli.shared.options import AsJson
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from tuner.core.domain.live import Live
     from tuner.core.ranking.live_status import Board
-    from tuner.core.ranking.overview import Live
 
 _EVERY_S = (0.5, 3600.0)  #: from, to
 _ALL_LINES = 100_000

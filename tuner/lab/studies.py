@@ -16,9 +16,15 @@ from tuner.app.plan_builder import check_same_box, plan_record, stored_settings
 from tuner.app.study_queries import replay_study
 from tuner.bootstrap.stores import open_store
 from tuner.core.domain.records import WARMING_BLOCK
-from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.errors import (
+    EXIT_BRAKED,
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    EXIT_NOTHING,
+    ConfigError,
+    MeasurementError,
+)
 from tuner.lab.interpreters import PROGRAM, PYTHON
-from tuner.study.launch.outcome import BRAKED, DONE, INTERRUPTED, NOTHING_MEASURED
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
@@ -104,9 +110,9 @@ def run_studies(
             together = tuple(experiment.together(runs, simulate_all))
             results = replace(results, provenance=original, runs=together)
             write_results(asked.results, results)
-        if code == INTERRUPTED:
+        if code == EXIT_INTERRUPTED:
             raise KeyboardInterrupt
-        if code in (NOTHING_MEASURED, BRAKED):
+        if code in (EXIT_NOTHING, EXIT_BRAKED):
             break
     if not runs:
         raise MeasurementError(
@@ -184,7 +190,7 @@ def _make_study(
         with open_store(file, read_only=True) as store:
             record, is_over = store.study(), replay_study(store).ending() == "over"
         if is_over:
-            return DONE
+            return EXIT_DONE
         check_same_box(record, file, tell)
         settings = stored_settings(record, file, again)
         tell(f"{study.what}: continuing {file}")
@@ -221,7 +227,7 @@ def _settings(asked: Study, results: Results) -> Settings:
 
 def _gaps(file: Path, code: int) -> Sequence[str]:
     """Return the gaps of the study in *file*, which ended with that exit code, in sentences."""
-    if code == INTERRUPTED or not file.exists():
+    if code == EXIT_INTERRUPTED or not file.exists():
         return ()
     with open_store(file, read_only=True) as store:
         record, windows = store.study(), store.windows()
@@ -229,7 +235,7 @@ def _gaps(file: Path, code: int) -> Sequence[str]:
         one.layout for one in windows if not one.void and one.n_done and one.block != WARMING_BLOCK
     )
     lacking = [one for one in record.layouts if counted[one] < record.n_blocks]
-    stopped = [f"A safety limit stopped the study in {file}."] if code == BRAKED else []
+    stopped = [f"A safety limit stopped the study in {file}."] if code == EXIT_BRAKED else []
     if not lacking:
         return stopped
     text = ", ".join(f"{one} {counted[one]} of {record.n_blocks}" for one in lacking)

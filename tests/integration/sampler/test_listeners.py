@@ -15,7 +15,7 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.listeners import Listeners
 from tuner.adapters.proc.procfs import ProcSampler
-from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.parts.services import backends_found
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.text.address import BackendAddress, backend_addresses

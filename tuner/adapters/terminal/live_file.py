@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.live import BoxLive, Live, Phase
 from tuner.core.domain.records import WARMING_BLOCK
 from tuner.core.errors import ConfigError
 from tuner.core.messages.host import no_live_file
-from tuner.core.ranking.overview import BoxLive, Live, Phase
 
 if TYPE_CHECKING:
     from tuner.core.domain.window import Sample, Window

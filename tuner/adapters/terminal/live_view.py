@@ -17,11 +17,11 @@ from tuner.adapters.terminal.live_file import Follower
 from tuner.adapters.terminal.progress import beating, render_window
 from tuner.adapters.terminal.screen import Screen
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.live import Leading
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import Window
 from tuner.core.messages.host import view_failed
 from tuner.core.ranking.live_status import Board, BoardKeeper
-from tuner.core.ranking.overview import Leading
 from tuner.core.search.strategies.of_study import Followed, FollowedOnFleet
 from tuner.core.text.safe_text import replace_unprintable
 

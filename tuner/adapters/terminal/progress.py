@@ -16,7 +16,7 @@ from tuner.core.text.figures import format_block, render_duration, render_rest, 
 from tuner.ports import Progress
 
 if TYPE_CHECKING:
-    from tuner.core.ranking.overview import Leading, Phase
+    from tuner.core.domain.live import Leading, Phase
 
 
 # Telling several how a study goes: the terminal, a file that others watch, metrics.

@@ -11,7 +11,6 @@ from tuner.config.kinds import FeederSurroundings, StudyName, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import ServiceSpec
-from tuner.core.messages.service import latency_at_saturation
 from tuner.core.text.address import bound_ports
 from tuner.ports import Clock, CrossCheck, Feeder, Probe, Warn
 
@@ -288,6 +287,8 @@ def warn_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None
     if "p95_s" not in record.limits or service.kind != "script":
         return
     if service.feeder.has_closed_loop:
+        from tuner.core.messages.service import latency_at_saturation
+
         warn(*latency_at_saturation())
 
 

@@ -62,7 +62,7 @@ def formats(incomplete: str) -> list[str]:
 
 def services(incomplete: str) -> list[str]:
     """The services that tuner knows."""
-    from tuner.bootstrap.configs import configs
+    from tuner.bootstrap import configs
 
     return _beginning([str(one["service"]) for one in configs.describe_services()], incomplete)
 

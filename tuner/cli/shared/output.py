@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tuner.cli.shared.exit_codes import EXIT_NOTHING
 from tuner.core.domain.records import is_simulated, resume_arguments, simulation_notes
+from tuner.core.errors import EXIT_NOTHING
 
 if TYPE_CHECKING:
     from tuner.bootstrap.wire import Session

@@ -9,11 +9,12 @@ from typing import Literal, get_args
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Verdict
+from tuner.core.domain.live import Live
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.safety_limits import over_limit, why_kept_out
 from tuner.core.domain.strategy import Answer
 from tuner.core.domain.window import Window
-from tuner.core.ranking.overview import Live, Overview
+from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
 from tuner.core.stats.groups import OfBest, behind_by, of_value
 from tuner.core.stats.interval import Estimate

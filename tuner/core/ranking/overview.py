@@ -1,63 +1,20 @@
-"""The state of a study for reports, pages and live views, and its leader in one line."""
+"""The state of a study for reports and pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
-
-from tuner.core.text.figures import percent, pluralize
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from tuner.core.domain.layout import Layout
+    from tuner.core.domain.live import Live
     from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
-    from tuner.core.domain.strategy import Answer
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
     from tuner.core.ranking.ranked import Ranking
-    from tuner.core.stats.interval import Estimate
 
 #: why a study that nobody measures goes no further
 Ending = Literal["over", "out-of-budget", "cut-off"]
-Phase = Literal["starting", "warming-up", "window", "between"]
-
-
-@dataclass(frozen=True, slots=True)
-class BoxLive:
-    """What runs on one box of a fleet; the fields are those of `Live`."""
-
-    box: str
-    phase: Phase
-    layout: Layout | None
-    block: int
-    elapsed_s: float
-    window_s: float | None
-    items_per_s: float | None
-    load1: float | None
-    n_active: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """What a tuner that measures says of this moment."""
-
-    at_wall_s: float  #: when it said so
-    phase: Phase  #: of the launch that runs
-    layout: Layout | None  #: that runs now; None: none yet
-    block: int
-    elapsed_s: float  #: of the phase
-    window_s: float | None  #: length of the window that is taken; None: none is
-    items_per_s: float | None  #: in this window or warm-up, so far; None: not known yet
-    load1: float | None
-    n_active: int | None  #: tasks of the box running or uninterruptible
-    n_taken: int  #: windows that count
-    n_planned: int | None  #: None: nobody knows how many it takes
-    remaining_s: float | None  #: of the study, from *at_wall_s* on; None: unknown
-    n_void: int = 0  #: windows that do not count
-    warnings: tuple[tuple[str, str], ...] = ()  #: the last ones, oldest first: slug, text
-    #: that take turns, *layout* among them, which works now; none: a single launch runs
-    started: tuple[Layout, ...] = ()
-    boxes: tuple[BoxLive, ...] = ()  #: of a fleet; the fields above are then of the one last told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,60 +35,3 @@ class Overview:
     is_spent: bool = False  #: its budget has no room for what is to be measured next
     can_slice: bool = False  #: the study had no slices, but its layouts can take turns; False: or not known
     boxes: Sequence[BoxRecord] = ()  #: of a fleet, as they joined; none: it was measured on one
-
-
-# Where a study stands, in one line: the leader, its lead, and how many layouts may still be the best.
-
-
-MOST_NAMED = 4  #: layouts in the line
-
-
-class LeaderSource(Protocol):
-    """What a strategy says of a study that runs."""
-
-    def answer(self) -> Answer:
-        """What may be claimed now."""
-
-    def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each measured layout's value."""
-
-
-class Leading:
-    """Gives the line after the first block, and after each that changes who leads."""
-
-    def __init__(self, standing: LeaderSource, layouts: int) -> None:
-        self._standing, self._n_layouts = standing, layouts
-        self._block, self._leader = 0, None  # type: tuple[int, Layout | None]
-
-    def at(self, block: int) -> str | None:
-        """The line, when *block* begins; None: there is nothing new to say."""
-        if block <= self._block:
-            return None
-        self._block = block
-        answer = self._standing.answer()
-        if answer.layout is None or answer.layout == self._leader:
-            return None
-        self._leader = answer.layout
-        return describe_leader(answer, self._standing.estimates(), self._n_layouts)
-
-    def grew(self, layouts: int) -> None:
-        """There are so many layouts now."""
-        self._n_layouts = layouts
-
-
-def describe_leader(answer: Answer, estimates: Mapping[Layout, Estimate], n_layouts: int) -> str:
-    """Who leads, who comes next, and what is not known, in one line."""
-    means = {layout: one.mean for layout, one in estimates.items() if one.mean is not None}
-    best = means.get(answer.layout) if answer.layout is not None else None
-    others = sorted((x for x in means if x != answer.layout), key=lambda x: -means[x])
-    parts = []
-    for layout in others[: MOST_NAMED - 1]:
-        change = means[layout] / best - 1 if best else 0.0
-        parts.append(f"{layout} ({'+' if change > 0 else '-'}{percent(abs(change))})")
-    text = f"Standing: {answer.layout} leads"
-    if parts:
-        text += f", then {', '.join(parts)}"
-    open_ = [x for x in answer.ties if x not in answer.tied]
-    known = f"; {pluralize(len(open_), 'layout')} not ruled out yet" if open_ else ""
-    unseen = n_layouts - len(means)
-    return f"{text}{known}{f'; {unseen} not measured yet' if unseen > 0 else ''}"

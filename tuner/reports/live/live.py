@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.live import BoxLive, Live
 from tuner.core.domain.records import is_simulated, simulation_notes
 from tuner.core.ranking.live_status import Board, LayoutStatus
-from tuner.core.ranking.overview import BoxLive, Live
 from tuner.core.text.figures import pluralize, render_rest
 from tuner.core.text.safe_text import printable
 from tuner.reports.live.live_table import table_lines

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.limits import Verdict, limits_from
+from tuner.core.domain.live import BoxLive, Live, Phase
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.safety_limits import WORDS, render_amount, render_limit
 from tuner.core.ranking.live_status import Board, LayoutStatus, State
-from tuner.core.ranking.overview import BoxLive, Live, Phase
 from tuner.core.text.figures import (
     format_block,
     list_names,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tuner.core.ranking.overview import BoxLive, Live
+from tuner.core.domain.live import BoxLive, Live
 from tuner.core.text.figures import list_names, render_duration, render_rest
 from tuner.reports.model.model import items, load
 from tuner.reports.page.blocks import Block, Facts, Section, Text

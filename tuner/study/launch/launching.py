@@ -24,7 +24,6 @@ from tuner.core.messages.launch import (
     over_limit,
     several_interpreters,
 )
-from tuner.core.messages.service import connections_uneven
 from tuner.core.warmup.report import CUT
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.core.windows.summary import mean_fixed_work_cpu_s, mean_or_none
@@ -212,6 +211,8 @@ class Workbench:
         spread = requests.spread
         starved = None if spread is None else uneven_ratio(spread, window.layout.total_threads)
         if spread is not None and starved is not None:
+            from tuner.core.messages.service import connections_uneven
+
             held = spread.per_worker
             self.progress.warning(
                 *connections_uneven(window.layout, window.index + 1, held[-1], held[0], starved)

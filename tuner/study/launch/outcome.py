@@ -10,13 +10,21 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.safety_limits import parse_brake_error, was_stopped_by_brake
 from tuner.core.domain.strategy import Answer
-from tuner.core.errors import MeasurementError, SourceAway, TunerError
+from tuner.core.errors import (
+    EXIT_BRAKED,
+    EXIT_BUG,
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    EXIT_NOTHING,
+    EXIT_WEAKER,
+    MeasurementError,
+    SourceAway,
+    TunerError,
+)
 from tuner.core.messages import Message
 from tuner.core.messages.host import hook_failed
 from tuner.core.messages.study import source_away, source_is_back, source_lost_often, source_stays_away
 from tuner.ports import Clock, Feeder, Hooks, Warn
-
-DONE, NOTHING_MEASURED, WEAKER_THAN_ASKED, BRAKED, INTERRUPTED = 0, 3, 5, 6, 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +47,12 @@ class StudyOutcome:
     def exit_code(self) -> int:
         """130 interrupted; 3 nothing was measured; 6 the brake stopped it; 5 less than asked for; 0 done."""
         if self.interrupted:
-            return INTERRUPTED
+            return EXIT_INTERRUPTED
         if self.n_windows == 0:
-            return NOTHING_MEASURED
+            return EXIT_NOTHING
         if self.braked is not None:
-            return BRAKED
-        return WEAKER_THAN_ASKED if self.left_out or not self._is_complete else DONE
+            return EXIT_BRAKED
+        return EXIT_WEAKER if self.left_out or not self._is_complete else EXIT_DONE
 
     @property
     def _is_complete(self) -> bool:
@@ -74,7 +82,7 @@ def around_hooks(hooks: Hooks, warn: Warn, what: str, facts: Mapping[str, str]) 
 class Ending:
     """How a study ends, for the hook after it."""
 
-    exit_code: int = 1  #: that of a bug, until something else is known
+    exit_code: int = EXIT_BUG  #: that of a bug, until something else is known
 
     def at(self, outcome: StudyOutcome) -> StudyOutcome:
         """Note that the study ended with *outcome*, which is returned."""
@@ -98,7 +106,7 @@ def finishing(hooks: Hooks, facts: Mapping[str, str], n_windows: Callable[[], in
         ending.exit_code = error.exit_code
         raise
     except KeyboardInterrupt:
-        ending.exit_code = INTERRUPTED
+        ending.exit_code = EXIT_INTERRUPTED
         raise
     finally:
         hooks.run("finished", {**facts, "exit_code": str(ending.exit_code), "windows": str(n_windows())})

@@ -20,7 +20,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.text.safe_text import redact
 
 if TYPE_CHECKING:
-    from tuner.bootstrap.configs.on_this_host import Adapted
+    from tuner.bootstrap.on_this_host import Adapted
     from tuner.services.record import Service
 
 
@@ -47,8 +47,8 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
         ConfigError: the file cannot be read, it is not clear which process is meant, or its command needs
             what tuner does not have.
     """
-    from tuner.bootstrap.configs.configs import render_config_for
-    from tuner.bootstrap.configs.on_this_host import adapt, relative_to
+    from tuner.bootstrap.configs import render_config_for
+    from tuner.bootstrap.on_this_host import adapt, relative_to
     from tuner.core.text.safe_text import escape_unprintable
     from tuner.services.catalogue import known_services
     from tuner.services.running import escape_fields
@@ -165,7 +165,7 @@ def _in_the_foreground(one: Started) -> Started:
 
 def _several(file: str, processes: Sequence[Started], n_known: int) -> ConfigError:
     """Which process is meant?"""
-    from tuner.bootstrap.configs.on_this_host import command_of
+    from tuner.bootstrap.on_this_host import command_of
 
     width = max(len(one.name) for one in processes)
     lines = []
@@ -203,7 +203,7 @@ def _known(words: Sequence[str]) -> Service | None:
 
 def _without_entrypoint(one: Started, notes: list[str]) -> Started:
     """Leave out an image's entrypoint that hides the service, and runs it after its own work."""
-    from tuner.bootstrap.configs.on_this_host import command_of
+    from tuner.bootstrap.on_this_host import command_of
 
     n = one.n_entrypoint
     if not n or _known(one.words) is not None or _known(one.words[n:]) is None:

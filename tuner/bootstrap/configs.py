@@ -9,10 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from tuner.bootstrap.configs.seen_through import Behind, cannot_watch, find_service_command, named_later
 from tuner.bootstrap.parts.services import WEB, url_of, web_script
+from tuner.bootstrap.seen_through import Behind, cannot_watch, find_service_command, named_later
 from tuner.core.errors import ConfigError
-from tuner.core.messages.service import service_behind
 from tuner.core.text.address import bound_ports
 from tuner.core.text.command_words import parse_command, split_command
 from tuner.core.text.wrappers import is_assignment
@@ -70,6 +69,8 @@ def _from_the_command_line(asked: Mapping[str, Any], folder: Path) -> Mapping[st
         kind = "script" if behind.service is None else behind.service.name
         if kind == "script" and (found := named_later(words)) is not None:
             warn = more.setdefault("cautions", {}).__setitem__
+            from tuner.core.messages.service import service_behind
+
             warn(*service_behind(words[0], found.name))
     if kind in ("script", WEB) and asked.get("name") is None:
         more["name"] = _name_of(words)

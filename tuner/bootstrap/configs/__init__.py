@@ -1,1 +1,0 @@
-"""Reading of config files, commands and start files for the services that tuner has records of."""
