@@ -17,7 +17,7 @@ CUT_OFF = (EXIT_BRAKED, EXIT_INTERRUPTED)  #: before it was done; it can be resu
 
 
 class TunerError(Exception):
-    """One thing that stops a command, told in one line, with a hint what to type next.
+    """Error that stops a command: the problem in one line, and a hint with the next command to type.
 
     Only ``tuner.cli.main`` prints it. ``exit_code`` is the process's exit code.
     """
@@ -35,26 +35,26 @@ class ConfigError(TunerError):
 
 
 class MissingToolError(ConfigError):
-    """A program or package that is needed, and is not installed here (exit code 2)."""
+    """A required program or package is not installed on this host (exit code 2)."""
 
 
 class MeasurementError(TunerError):
-    """A launch or window that could not be measured; the study goes on without it (3 when none could)."""
+    """A launch or window could not be measured; the study continues (exit code 3 if none could)."""
 
     exit_code = EXIT_NOTHING
 
 
 class SourceAway(MeasurementError):
-    """What supplies the service is gone for now (a broker that is restarted): no fault of the layout."""
+    """The source of the service's work (such as a broker that restarts) is gone: not the layout's fault."""
 
 
 class StaleReport(TunerError):
-    """A runbook or a choice that no longer matches the study (exit code 4)."""
+    """A runbook or a stored choice no longer matches the study (exit code 4)."""
 
     exit_code = EXIT_STALE
 
 
-# What the box ran out of, when that ends something: processes, open files, memory, room on a disk.
+# Exhausted resources of the host: processes, open files, memory, disk space.
 
 
 _LACKING = {
@@ -69,9 +69,9 @@ _LACKING = {
 
 
 def shortage(error: BaseException) -> tuple[str, str] | None:
-    """What lacked when *error* came, and what to do about it; None: nothing that is known, so it is a bug.
+    """Return the exhausted resource that caused *error*, and a hint; None: another cause, so it is a bug.
 
-    The file is told where the error has it. A thread is a process to the kernel.
+    The resource includes the file name if the error has one. The kernel counts a thread as a process.
     """
     if isinstance(error, MemoryError):
         return _LACKING[errno.ENOMEM]
@@ -80,7 +80,7 @@ def shortage(error: BaseException) -> tuple[str, str] | None:
     if not isinstance(error, OSError) or error.errno not in _LACKING:
         return None
     if isinstance(error, BlockingIOError) and hasattr(error, "characters_written"):
-        return None  # of a pipe that takes no more, not of a process
+        return None  # a full non-blocking pipe, not a lack of processes
     what, hint = _LACKING[error.errno]
     return (what if error.filename is None else f"{what}: {error.filename}"), hint
 

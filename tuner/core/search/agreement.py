@@ -38,11 +38,11 @@ def agreement_of(
     """Compare the ratio of two layouts in slices with that of a window of each alone.
 
     Args:
-        posterior: of slices only.
-        numbers: of both layouts in it.
-        layouts: the same by name.
-        alone: their values alone.
-        length_s: of a window in slices, on average.
+        posterior: of windows in slices only.
+        numbers: indices of both layouts in it.
+        layouts: the same layouts by name.
+        alone: their values in the windows alone.
+        length_s: mean length of a window in slices, in seconds.
     """
     one, other = numbers
     gaps, variances = posterior.gaps(one)

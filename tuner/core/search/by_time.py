@@ -47,13 +47,13 @@ class Gap:
 def changed_gaps(
     launches: Sequence[Launch], named: int, new_bank: Callable[[int], Posterior], n_layouts: int
 ) -> list[Gap]:
-    """The layouts whose ratio to *named* changed between the halves of the race; the clearest change first.
+    """Return the layouts whose ratio to *named* changed between the halves; the clearest change first.
 
     Args:
-        launches: all of the race, in the order in which the race learnt of them.
+        launches: all launches of the race, in the order in which the race learnt of them.
         named: the layout that the race names.
-        new_bank: gives a bank for a number of layouts, which has no launches yet.
-        n_layouts: of the race.
+        new_bank: creates an empty posterior for a number of layouts.
+        n_layouts: number of layouts of the race.
 
     A layout is tested if it and *named* have at least two launches in each half. `LEVEL` is divided by the
     number of tests.
@@ -90,9 +90,9 @@ def changed_gaps(
 
 
 def _extremes(places: Sequence[int], launches: Sequence[Launch], of: Sequence[int]) -> set[int]:
-    """The launches with the lowest and the highest value of each place in *of*.
+    """Return the launches with the lowest and the highest value of each place in *of*.
 
-    A change that one of them alone makes is none: a single window may lose most of its throughput.
+    A change that depends on one of them is rejected: a single window may lose most of its throughput.
     """
     found: set[int] = set()
     for place in of:
@@ -107,7 +107,7 @@ def _is_in_both(launches: Iterable[Launch], layout: int, half_s: float) -> bool:
 
 
 def _change(bank: Posterior, layout: int, of: tuple[int, int, int, int]) -> tuple[float, Gap]:
-    """How likely such a change is by chance, two-sided, and the two gaps."""
+    """Return the two-sided probability of such a change by chance, and the two gaps."""
     signs = np.array([1.0, -1.0, -1.0, 1.0])
     means = bank.mean[:, of]
     variance = np.einsum("i,gij,j->g", signs, bank.covariance[:, of][:, :, of], signs) * bank.sigma2
@@ -121,7 +121,7 @@ def _change(bank: Posterior, layout: int, of: tuple[int, int, int, int]) -> tupl
 
 
 def _wider(bank: Posterior, of: tuple[int, int, int, int]) -> Array:
-    """The variance of the four means by each layout's own noise, as a multiple of that by the pooled noise.
+    """Return the variance of the four means by own noise, as a multiple of that by the pooled noise.
 
     It is at least 1: a few launches that are alike by chance do not make a change.
     """

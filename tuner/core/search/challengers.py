@@ -24,19 +24,19 @@ from tuner.core.stats.groups import (
     ratio_between,
 )
 
-# A box as it may truly be, drawn from what a race's windows say: windows come of it that nobody took.
+# A simulated host, drawn from the posterior of a race, which gives windows that were never measured.
 
 #: How much layouts that may be best truly differ, in units of sigma: each as likely beforehand.
 _SPREADS = (0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 
 
 class DrawnWorld:
-    """One of the posterior's filters by its weight, its scale, its layouts and its drift, all drawn.
+    """A random draw of a filter of the posterior, and of its scale, levels and drift.
 
-    Estimates differ by more than what they are of, the more so the less was measured: the first few of
-    *rivals*, the best first, are taken to differ by one unknown spread. How many they are is drawn, and the
-    spread too, as their estimates have it. Else worlds would have a clear winner too often, and races in them
-    would be over too soon.
+    Estimates differ more than the true values, and the more so the less was measured. So the best of
+    *rivals* (their number is drawn) are assumed to differ by one unknown spread, which is drawn with the
+    weights that the estimates give it. Otherwise simulated worlds would have a clear winner too often, and
+    races in them would end too soon.
     """
 
     def __init__(self, posterior: Posterior, rivals: Sequence[int], random: np.random.Generator) -> None:
@@ -56,7 +56,7 @@ class DrawnWorld:
         self._at_s = posterior.at_s
 
     def window(self, layout: int, at_s: float, length_s: float) -> float:
-        """The logarithm of what a launch's window at *at_s* gives; times never go back."""
+        """Draw the logarithm of a window's value at *at_s*, which must not decrease between calls."""
         if self._ratio and at_s > self._at_s:
             keeps = exp((self._at_s - at_s) / self._tau_s)
             step = self._sigma * self._ratio * sqrt(1 - keeps**2)
@@ -66,9 +66,9 @@ class DrawnWorld:
         return float(self._levels[layout] + self._drift + noise * self._random.standard_normal())
 
     def _drawn_together(self, mean: Array, covariance: Array, rivals: Sequence[int]) -> tuple[Array, Array]:
-        """Mean and covariance, given that *rivals* are normal about a mean of theirs nobody knows."""
+        """Return mean and covariance if *rivals* are normally distributed around an unknown common mean."""
         n = len(rivals)
-        # Rows: differences among rivals, orthonormal, so that their mean is in none of them
+        # Rows: orthonormal differences among rivals, which do not contain their mean
         contrasts = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:].T
         seen = contrasts @ mean[list(rivals)]
         across = covariance[:, list(rivals)] @ contrasts.T
@@ -87,9 +87,9 @@ class DrawnWorld:
 N_CANDIDATES = 3  #: layouts with the highest means that may be claimed by a calibrated race
 
 
-@dataclass(frozen=True)  # without slots, which have no room for what is worked out once
+@dataclass(frozen=True)  # without slots, because cached properties need a __dict__
 class Challenge:
-    """The leader against each rival. Arrays are over layouts; those out of the race have no share."""
+    """The leader against each rival. Arrays are over layouts; layouts out of the race have weight 0."""
 
     posterior: Posterior
     kind: Kind
@@ -103,13 +103,16 @@ class Challenge:
     margin: float
 
     def to_repeat(self, per_window: float) -> int:
-        """The best layout, each window taken off its mean by *per_window*: those on top twice, thrice."""
+        """Return the layout with the best mean, where each repeated window lowers a mean by *per_window*.
+
+        So the best layouts are measured a second and a third time.
+        """
         means = self.posterior.means() - per_window * np.maximum(self.posterior.n_of - 1, 0)
         means[self.in_race == 0] = -np.inf
         return int(np.argmax(means))
 
     def to_measure(self, length_s: float) -> int:
-        """Of the leader and its most urgent rival the one whose window would tell more."""
+        """Choose between the leader and its most urgent rival by the information of one more window."""
         rival = int(np.argmax(self.urgency))
         if self.urgency[rival] < 0:
             return self.leader
@@ -126,10 +129,10 @@ class Challenge:
         return leader if gains[0] > gains[1] else rival
 
     def ties(self, doubt: float) -> list[int]:
-        """Rivals whose being as good as the leader, or better, is not ruled out; best first.
+        """Return the rivals that are possibly as good as the leader or better; best first.
 
-        *doubt* is for all ordered pairs of layouts together: each has its equal share. A layout of a single
-        launch is not told apart.
+        *doubt* is the error probability of all ordered pairs of layouts together; each has an equal share. A
+        layout with a single launch always counts as a tie.
         """
         share = _likelihood(self.posterior, self.gap, self.variance)
         level = self._level(doubt)
@@ -140,35 +143,35 @@ class Challenge:
         ]
 
     def _may_be_noisy(self, k: int) -> bool:
-        """Whether layout *k* may be as good as the leader because it, or the leader, has more noise."""
+        """Return whether *k* may be as good as the leader if one of the two is noisier than assumed."""
         return self._scales is not None and bool(self._as_good_if_noisy[k] > 1)
 
     @cached_property
     def _scales(self) -> OwnScales | None:
-        """How much noise each layout may have; None: all have the same."""
+        """The possible noise of each layout; None: all have the same noise."""
         return None if self.pools_noise else own_scales(self.posterior, self.leader)
 
     @property
     def pools_noise(self) -> bool:
-        """Whether all layouts are expected to have the same noise."""
+        """Whether all layouts are assumed to have the same noise."""
         return self.kind != "strict" or not self.posterior.has_own_noise
 
     @cached_property
     def _as_good_if_noisy(self) -> Array:
-        """The likelihood of "as good as the leader, with more noise": above 1 it is not ruled out."""
+        """The likelihood of "as good as the leader, with more noise"; above 1: not ruled out."""
         assert self._scales is not None
         return self._scales.likelihood(self.posterior, self.gap, self.variance)
 
     def to_confirm(self) -> list[int]:
-        """Layouts of the race with fewer launches than may rule one out or name one; best first.
+        """Return the measured layouts with fewer than `LEAST_LAUNCHES` launches; best first.
 
-        Those without any are not among them: what is said of them is the prior's.
+        Layouts without a launch are left out, because only the prior describes them.
         """
         seen = [self.leader, *self.seen_rivals()]
         return [k for k in seen if self.posterior.n_of[k] < LEAST_LAUNCHES]
 
     def to_check(self) -> int | None:
-        """The layout to launch because it, or its opponent, may have more noise than others; None: none."""
+        """Return the layout to launch because it or the leader may be noisier than assumed, or None."""
         unchecked = self.unchecked()
         if not unchecked:
             return None
@@ -178,7 +181,7 @@ class Challenge:
         return k if is_noisier else self.leader
 
     def unchecked(self) -> list[int]:
-        """Challengers that are not worse if they, or the leader, have more noise; the likeliest first."""
+        """Return challengers that are not worse if they or the leader are noisier; the likeliest first."""
         if self._scales is None:
             return []
         above = self.gap + self.margin
@@ -187,7 +190,7 @@ class Challenge:
         return [int(k) for k in np.argsort(-likely, kind="stable") if likely[k] > 1]
 
     def tied(self, ties: Sequence[int], within: float, confidence: float) -> list[int]:
-        """Those of *ties* that are known to be near the leader, by the rule of `tuner.core.stats.groups`."""
+        """Return those *ties* known to be near the leader, by the rule of `tuner.core.stats.groups`."""
         far = self._far(far_gap(within))
         gap = self.posterior.weight @ self.gap
         found = []
@@ -198,7 +201,7 @@ class Challenge:
         return found
 
     def _far(self, far: float) -> Array:
-        """How likely each layout is behind by more than *far*."""
+        """Return the probability of each layout to be behind by more than *far* (logarithm)."""
         if self._scales is None:
             by_filter = _t_tail((far - self.gap) / np.sqrt(self.variance), self._df)
         else:
@@ -209,9 +212,9 @@ class Challenge:
         return found
 
     def of_best(self, doubt: float, within: float, confidence: float) -> dict[int, OfBest]:
-        """The intervals that `ties` and `tied` rest on, of each rival that was measured.
+        """Return the comparison of each measured rival with the leader: ratio, interval, launches to decide.
 
-        Of a single launch there is none: what launches of that layout differ by is not known.
+        A layout with a single launch has no interval, because the variance between its launches is unknown.
         """
         level, df, ties = self._level(doubt), self._df, self.ties(doubt)
         open_ = set(ties) - set(self.tied(ties, within, confidence))
@@ -232,7 +235,7 @@ class Challenge:
         return found
 
     def _ends(self, k: int, level: float, doubt: float) -> tuple[tuple[float, float], float]:
-        """How far behind a rival is at most and at least, for all pairs; and its least share by itself."""
+        """Return the rival's largest and smallest gap at *level* (all pairs), and its least share alone."""
         gap, variance, weight = self.gap[:, k], self.variance[:, k], self.posterior.weight
         middle, df = float(weight @ gap), self._df
 
@@ -261,15 +264,15 @@ class Challenge:
         return max(float(self.posterior.df), 1.0)
 
     def _level(self, doubt: float) -> float:
-        """The share of *doubt* that each ordered pair has: whoever leads by luck, and whoever trails."""
+        """Return the share of *doubt* for each ordered pair: any layout may lead, and any may trail."""
         return doubt / max(self.n_left * (self.n_left - 1), 1)
 
     def _n_launches(self, k: int) -> int:
-        """Of a rival, or of the leader where those are fewer."""
+        """Return the smaller number of launches of the rival and the leader."""
         return int(min(self.posterior.n_of[k], self.posterior.n_of[self.leader]))
 
     def seen_rivals(self) -> list[int]:
-        """The rivals that have a window, best first."""
+        """Return the rivals that have a window, best first."""
         means = self.posterior.means()
         seen = (self.in_race > 0) & (self.posterior.n_of > 0)
         seen[self.leader] = False
@@ -277,9 +280,10 @@ class Challenge:
 
 
 def standing(posterior: Posterior, margin: float, out: Sequence[bool], kind: Kind) -> Challenge | None:
-    """Find the leader; None: no layout in the race was seen.
+    """Find the leader; None: no layout in the race is measured yet.
 
-    strict: the highest mean. calibrated: of the highest means that were seen often enough, the least doubt.
+    strict: the highest mean. calibrated: the lowest error probability among the highest means with
+    enough launches.
     """
     in_race = np.array([not x for x in out], dtype=float)
     seen = (posterior.n_of > 0) & (in_race > 0)
@@ -297,15 +301,15 @@ def standing(posterior: Posterior, margin: float, out: Sequence[bool], kind: Kin
 
 
 def standing_beside(now: Challenge, margin: float, layout: int) -> Challenge:
-    """The same moment, with all layouts held against *layout* instead of the leader."""
+    """Return the same state, with all layouts compared with *layout* instead of the leader."""
     return now if layout == now.leader else _against(now.posterior, margin, layout, now.in_race, now.kind)
 
 
 def standing_ahead(now: Challenge, ahead: Posterior, margin: float, without: Collection[int]) -> Challenge:
-    """The same leader as *now*, as *ahead* sees it, where windows under way are taken for seen.
+    """Return the comparison with the leader of *now* in *ahead*, where running windows count as measured.
 
-    To choose what to measure, not to claim anything. The layouts *without* a window that will tell of them
-    before anything else is to be asked of them are left out.
+    It serves to choose the next launch, not to claim anything. *without*: layouts to leave out, because their
+    first window is under way.
     """
     in_race = now.in_race.copy()
     in_race[list(without)] = 0.0
@@ -319,7 +323,7 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
     likely = _likely(posterior, above, variance)
     likelihood: Array = posterior.weight @ likely
     shares = likely if kind == "strict" else _t_tail(above / np.sqrt(variance), df)
-    if not posterior.doubts_by_filter:  # of all filters together
+    if not posterior.doubts_by_filter:  # pool all filters
         shares = (posterior.weight @ shares)[None]
     shares = shares * in_race
     shares[:, leader] = 0.0
@@ -328,7 +332,7 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
     else:
         doubts = -np.expm1(np.log1p(-np.minimum(shares, 1 - 1e-12)).sum(axis=1))
     doubt = float(posterior.weight @ np.minimum(doubts, 1.0) if posterior.doubts_by_filter else doubts[0])
-    # One window of a layout seen n times is worth 1/n of what its first was
+    # One more window of a layout measured n times is worth 1/n of its first one
     urgency = np.where(in_race > 0, likelihood / np.maximum(posterior.n_of, 0.5), -1.0)
     urgency[leader] = -1.0
     return Challenge(
@@ -343,13 +347,13 @@ def _t_tail(t: Array, df: float) -> Array:
 
 
 def _likelihood(posterior: Posterior, above: Array, variance: Array) -> Array:
-    """Of "not above at all" against the best fit, per layout: Student's t, over all filters."""
+    """Return the likelihood ratio of "not above at all" to the best fit, per layout, over all filters."""
     found: Array = posterior.weight @ _likely(posterior, above, variance)
     return found
 
 
 def _likely(posterior: Posterior, above: Array, variance: Array) -> Array:
-    """The same by each filter: (filters, layouts)."""
+    """Return the same likelihood ratio (Student's t) for each filter: (filters, layouts)."""
     df = max(float(posterior.df), 1.0)
     square = np.where(above > 0, above**2 / variance, 0.0)
     ratio: Array = np.exp(-df / 2 * np.log1p(square / df))
@@ -357,7 +361,7 @@ def _likely(posterior: Posterior, above: Array, variance: Array) -> Array:
 
 
 def choose_spread(posterior: Posterior, n: int, random: Random) -> list[int]:
-    """*n* layouts that together tell most of all others, by the prior; ties are broken by *random*."""
+    """Choose *n* layouts that carry the most information on all others, by the prior; ties at random."""
     k = posterior.n_layouts
     cov = posterior.covariance[:, :k, :k].mean(axis=0)
     chosen: list[int] = []

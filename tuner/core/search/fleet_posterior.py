@@ -41,7 +41,7 @@ _DRIFT, _LEVEL, _FIRST = 0, 1, 2  #: states of a box; from the third on, what la
 
 
 class FleetPosterior(Posterior):
-    """A bank of filters over one set of layouts, measured on several boxes; see the module.
+    """A bank of filters over one set of layouts, measured on several hosts; see the module.
 
     `covariance` and `mean` are of layouts alone: (filters, layouts, layouts) and (filters, layouts).
     """
@@ -51,7 +51,7 @@ class FleetPosterior(Posterior):
     has_own_noise = False  #: its windows differ by what layouts have apart, too
 
     def __init__(self, fresh: Posterior) -> None:
-        """*fresh*: the bank of a single box, which has seen nothing yet; each noise with each spread."""
+        """Create a bank from *fresh*, the empty bank of one host: each noise with each spread of hosts."""
         apart, level_sd, log_odds = _between_boxes(_UNKNOWN if fresh._skips_first else LEVELS)
         each, k = np.repeat(np.arange(len(fresh.share)), len(apart)), fresh.n_layouts
         super().__init__(
@@ -75,7 +75,7 @@ class FleetPosterior(Posterior):
     # ------------------------------------------------------------------ windows
 
     def observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str = "") -> None:
-        """Take note of one launch's window on *box*; those of one box in time order."""
+        """Add one launch's window on *box*; windows of one host must come in time order."""
         self._windows = [*self._windows, (layout, log_value, at_s, length_s, box)]
         if self._centre is None:
             self._centre = log_value
@@ -96,9 +96,9 @@ class FleetPosterior(Posterior):
         self._count(layout, surprise, spread, first=first)
 
     def imagine(self, layout: int, box: str, length_s: float, at_s: float) -> None:
-        """Take a window that is under way for seen: covariances are as they will be, means stay.
+        """Update the covariances as if a running window had ended; means stay as they are.
 
-        For one window of each box; to be done to a copy (`thinned`).
+        For at most one window of each host, and only on a copy (`thinned`).
         """
         cross, spread = self._ahead(layout, box, length_s, at_s)
         self.covariance -= cross[:, :, None] * (cross / spread[:, None])[:, None, :]
@@ -107,7 +107,7 @@ class FleetPosterior(Posterior):
     def expected_information(
         self, layout: int, box: str, length_s: float, at_s: float, *, between: tuple[int, int]
     ) -> float:
-        """By how much a window of *layout* on *box* would lessen the variance of a gap *between* two layouts.
+        """Predict the reduction in variance of a gap *between* two layouts by a window of *layout* on *box*.
 
         In units of sigma2, on average over the filters.
         """
@@ -116,25 +116,25 @@ class FleetPosterior(Posterior):
         return float(self.weight @ ((cross[:, one] - cross[:, other]) ** 2 / spread))
 
     def _ahead(self, layout: int, box: str, length_s: float, at_s: float) -> tuple[Array, Array]:
-        """Covariance of a window with all layouts, and its variance."""
+        """Return the covariance of a window with all layouts, and its variance."""
         _, _, slope, variance = self._box(box, at_s).predict_gain(layout, self.n_layouts, self.apart)
         cross = np.matmul(self.covariance, slope[:, :, None])[:, :, 0]
         return cross, variance + _noise(self.share, length_s) + (cross * slope).sum(axis=1)
 
     def _box(self, name: str, at_s: float) -> _Box:
-        """The box as it will be at *at_s*, seen by nobody else."""
+        """Return a copy of the host's filter at *at_s*, or a new filter for an unknown host."""
         own = self._boxes.get(name)
         if own is None:
             return _Box(self.ratio, self._level_before(), at_s)
         return own.later(at_s, self.ratio, self.tau_s)
 
     def _level_before(self) -> Array:
-        """The variance of a new box's level."""
+        """Return the variance of a new host's level."""
         is_fixed = self._skips_first and not self._boxes
         return np.zeros(len(self.level_sd)) if is_fixed else self.level_sd**2
 
     def _joins(self, layout: int, box: str) -> bool:
-        """Whether a window joins what nothing joined: it tells of a level alone, not of the noise."""
+        """Return whether a window joins unconnected layouts or hosts, and so gives a level but no noise."""
         one, other = self._joined[layout], self._joined.get(box, len(self._joined))
         if one != other:
             joined = {key: other if n == one else n for key, n in self._joined.items()}
@@ -142,7 +142,7 @@ class FleetPosterior(Posterior):
         return one != other
 
     def _add(self, filters: Filters) -> None:
-        """What a guide says of layouts is for boxes on which they have nothing apart."""
+        """Add a guide's filters, which assume no host-by-layout interaction."""
         k, theirs = self.n_layouts, self._boxes_of(filters)
         super()._add(replace(filters, covariance=filters.covariance[:, :k, :k], mean=filters.mean[:, :k]))
         self.apart = np.concatenate([self.apart, np.zeros(len(filters.share))])
@@ -151,7 +151,7 @@ class FleetPosterior(Posterior):
         self._between = None
 
     def _boxes_of(self, filters: Filters) -> dict[str, _Box]:
-        """Each box as *filters* see it after all windows."""
+        """Compute each host's filters from all windows so far, for the parameters of *filters*."""
         boxes: dict[str, _Box] = {}
         apart = np.zeros(len(filters.share))
         for layout, log_value, at_s, length_s, name in self._windows:
@@ -172,7 +172,7 @@ class FleetPosterior(Posterior):
         self._boxes = {name: box.only(rows) for name, box in self._boxes.items()}
 
     def of_one_box(self) -> Posterior:
-        """What is known of layouts, for windows to come of one box that is as these are on average."""
+        """Return a bank for future windows on one host that is average among these hosts."""
         other = Posterior(
             self.covariance, self.share, self.ratio, self.tau_s, self.log_prior, skips_first=self._skips_first
         )
@@ -185,10 +185,10 @@ class FleetPosterior(Posterior):
         other._weigh()
         return other
 
-    # ------------------------------------------------------------------ what boxes do
+    # ------------------------------------------------------------------ levels of hosts
 
     def level(self, layout: int) -> tuple[float, float]:
-        """As on one box, of boxes like these on average."""
+        """Return mean and standard deviation of *layout*'s logarithm on an average host of these."""
         of_zero, slope, variance = self._mean_of_boxes()
         slope = slope.copy()
         slope[:, layout] += 1
@@ -196,7 +196,7 @@ class FleetPosterior(Posterior):
         return self.centre + mean, sd
 
     def box_levels(self, confidence: float) -> dict[str, Estimate]:
-        """How much each box gives, as a ratio to boxes on average; each interval holds by itself."""
+        """Estimate each host's level as a ratio to the mean of hosts; each interval is for one host."""
         reach = student_t_quantile((1 + confidence) / 2, max(self.df, 1.0))
         mean_of_zero, mean_slope, mean_variance = self._mean_of_boxes()
         n, found = len(self._boxes), {}
@@ -208,14 +208,14 @@ class FleetPosterior(Posterior):
         return found
 
     def left_by_boxes(self, leader: int, rival: int, n_boxes: int) -> float:
-        """The share of the variance of a gap that is left however often *n_boxes* boxes measure both."""
+        """Return the share of a gap's variance that more windows on *n_boxes* hosts cannot remove."""
         cov = self.covariance
         variance = cov[:, leader, leader] + cov[:, rival, rival] - 2 * cov[:, leader, rival]
         left = 2 * self.apart**2 / n_boxes / np.maximum(variance, 1e-12)
         return float(self.weight @ np.minimum(left, 1.0))
 
     def _mean_of_boxes(self) -> tuple[Array, Array, Array]:
-        """The mean of the boxes' levels: if mu were 0, how it goes with mu, and its variance beside mu's."""
+        """Return the mean of the hosts' levels if mu were 0, its slope by mu, and its variance given mu."""
         if self._between is None:
             n, of_each = len(self._boxes), [box.level(self.n_layouts) for box in self._boxes.values()]
             of_zero, slope, variance = (np.sum(column, axis=0) for column in zip(*of_each, strict=True))
@@ -228,10 +228,10 @@ class FleetPosterior(Posterior):
 
 
 class _Box:
-    """The filter of one box, mu left open; arrays are over filters first."""
+    """The filter of one host, with mu left open; the first axis of arrays is the filter."""
 
     def __init__(self, ratio: Array, level: Array, at_s: float) -> None:
-        """*level*: the variance of its level beforehand."""
+        """Create the filter; *level*: the prior variance of the host's level."""
         self.seen: list[int] = []  #: layouts, in the order of their states
         self.covariance = np.zeros((len(ratio), _FIRST, _FIRST))
         self.covariance[:, _DRIFT, _DRIFT] = ratio**2
@@ -241,20 +241,20 @@ class _Box:
         self.at_s = at_s
 
     def only(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> _Box:
-        """The same, of some filters."""
+        """Return a copy with only some filters."""
         other = copy(self)
         other.covariance, other.mean = self.covariance[rows], self.mean[rows]
         return other
 
     def beside(self, other: _Box) -> _Box:
-        """The same, with the filters of *other* behind its own."""
+        """Return a copy with the filters of *other* appended."""
         both = copy(self)
         both.covariance = np.concatenate([self.covariance, other.covariance])
         both.mean = np.concatenate([self.mean, other.mean])
         return both
 
     def later(self, at_s: float, ratio: Array, tau_s: Array) -> _Box:
-        """The same, as it will be then."""
+        """Return a copy for the time *at_s* in seconds."""
         other = copy(self)
         other.seen, other.at_s = list(self.seen), max(self.at_s, at_s)
         keeps = np.exp(-(other.at_s - self.at_s) / tau_s)
@@ -266,7 +266,7 @@ class _Box:
         return other
 
     def meet(self, layout: int, apart: Array) -> None:
-        """Have a state for what *layout* has apart here."""
+        """Add a state for the interaction of *layout* with this host, if it has none."""
         if layout in self.seen:
             return
         self.seen.append(layout)
@@ -275,9 +275,9 @@ class _Box:
         self.mean = np.pad(self.mean, ((0, 0), (0, 1), (0, 1)))
 
     def predict_gain(self, layout: int, n_layouts: int, apart: Array) -> tuple[Array, Array, Array, Array]:
-        """Of a window of *layout* now, without its own noise.
+        """Predict a window of *layout* now, without its own noise.
 
-        Its covariance with the states; its mean if mu were 0; how it goes with each mu; its variance.
+        Returns its covariance with the states; its mean if mu were 0; its slope by each mu; its variance.
         """
         states, is_new = [_DRIFT, _LEVEL], layout not in self.seen
         if not is_new:
@@ -291,20 +291,20 @@ class _Box:
         return gain, expected_information[:, 0], slope, variance
 
     def learn(self, weight: Array, gain: Array, beyond: Array, slope: Array) -> None:
-        """Take note of a window that was *beyond* what was foretold of it if mu were 0."""
+        """Update the filter by a window that was *beyond* its prediction for mu = 0."""
         self.covariance -= weight[:, :, None] * gain[:, None, :]
         news = np.column_stack([beyond, slope[:, self.seen]])
         self.mean += weight[:, :, None] * news[:, None, :]
 
     def level(self, n_layouts: int) -> tuple[Array, Array, Array]:
-        """Its level if mu were 0, how that goes with each mu, and its variance if mu is given."""
+        """Return the level if mu were 0, its slope by each mu, and its variance given mu."""
         slope = np.zeros((len(self.mean), n_layouts))
         slope[:, self.seen] = -self.mean[:, _LEVEL, 1:]
         return self.mean[:, _LEVEL, 0], slope, self.covariance[:, _LEVEL, _LEVEL]
 
 
 def _between_boxes(levels: Sequence[float]) -> tuple[Array, Array, Array]:
-    """What boxes may differ by: what layouts have apart, levels (both in units of sigma), log of the odds."""
+    """Return the grid of interactions and levels (both in units of sigma), and the log odds of each."""
     grid = [(apart, level, log(odds / len(levels))) for apart, odds in _APARTS for level in levels]
     apart, level_sd, log_odds = (np.array(column) for column in zip(*grid, strict=True))
     return apart, level_sd, log_odds

@@ -12,31 +12,31 @@ from tuner.core.stats.interval import Estimate
 
 
 class SpreadingStrategy(Protocol):
-    """Decides what each box measures next, without waiting for the others.
+    """Strategy that chooses the next launch of each host without waiting for the other hosts.
 
-    The same seed, and the same places and news in the same order, give the same decisions. A study that goes
-    on shows all that was done to a new strategy, in the order in which it ended, and asks then.
+    The same seed, and the same places and results in the same order, give the same decisions. A resumed study
+    passes all earlier results to a new strategy, in the order in which they ended, before the first request.
     """
 
     def next_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Place | None:
-        """The launch that *box*, which is free, is to make now; None: nothing, until something else ends.
+        """Return the next launch for the free host *box*; None: wait until another launch ends.
 
         Args:
             box: one of *boxes*.
-            under_way: what other boxes are making; it may be counted on, and may yet come to nothing.
-            boxes: all that are there.
+            under_way: launches running on other hosts; they may still fail.
+            boxes: all available hosts.
 
-        There is nothing left to find out when nothing is under way and no box is given anything.
+        The study is complete when nothing is under way and no host gets a launch.
         """
 
     def learn(self, done: Done) -> None:
-        """Take note of a place that is over. One that came to nothing may be asked for again."""
+        """Add the result of a finished place. A place without a result may be requested again."""
 
     def answer(self) -> Answer:
-        """What may be claimed now, of boxes as these are on average."""
+        """Return the present answer for hosts that are on average like these."""
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each measured layout's value on these boxes, on average, drift taken out."""
+        """Estimate each measured layout's mean value on these hosts, with drift removed."""
 
     def expected_rest(self, under_way: Sequence[Place]) -> Sequence[Proposal] | None:
-        """The launches to be expected beside those *under_way*; None: it cannot tell."""
+        """Predict the launches after those *under_way*; None: not predictable."""

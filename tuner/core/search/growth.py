@@ -51,7 +51,7 @@ Refuses = Callable[[Layout], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Scout:
-    """What one window of a layout showed; it chooses layouts and counts for nothing else."""
+    """The result of one scout window, which only chooses layouts."""
 
     layout: Layout
     per_s: float | None  #: items per second; None: no window of it is valid
@@ -62,7 +62,7 @@ class Scout:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How far the walk of one variant came."""
+    """The walk of one variant so far."""
 
     began: Layout
     reached: Layout
@@ -73,13 +73,13 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What scouts made of a grid."""
+    """The growth of a grid by scouts."""
 
     n_asked: int  #: layouts of the study before it grew
     ways: tuple[Way, ...] = ()
 
     def way_of(self, variant: str) -> Way | None:
-        """The walk of one variant; None: there was none."""
+        """Return the walk of one variant; None: there was none."""
         return next((way for way in self.ways if way.began.variant == variant), None)
 
 
@@ -91,14 +91,14 @@ def walk(
     most_bytes: float | None = None,
     one_process: Collection[str] = (),
 ) -> tuple[Way, ...]:
-    """Where *scouts* have come from the edge of *layouts*, a way for each variant, up to one that goes on.
+    """Compute the walk of each variant from the edge of *layouts*, up to the first unfinished one.
 
-    The same arguments give the same ways: a study that was cut off walks on where it stopped.
+    The same arguments give the same walks, so an interrupted study continues where it stopped.
 
     Args:
         layouts: of the grid.
-        scouts: what was seen up to now, each layout once or twice.
-        refuses: asked of a layout before it is scouted.
+        scouts: results so far, one or two of each layout.
+        refuses: called with a layout before it is scouted.
         most_bytes: memory that a layout may use; None: any.
         one_process: the variants that have one process only.
     """
@@ -116,12 +116,12 @@ def walk(
 
 
 def corner_of(layouts: Sequence[Layout]) -> Layout:
-    """The layout at the edge: with the most threads in all, and of these with the most processes."""
+    """Return the layout with the most threads in all, and of these with the most processes."""
     return max(layouts, key=lambda layout: (layout.total_threads, layout.processes))
 
 
 def double(layout: Layout, *, may_fork: bool = True) -> list[Layout]:
-    """Twice the threads, then twice the processes, unless it has one only (not *may_fork*)."""
+    """Return the layout with twice the threads, then with twice the processes if it *may_fork*."""
     processes, threads = layout.processes, layout.threads
     more = [Layout(2 * processes, threads, layout.variant, layout.has_threads)] if may_fork else []
     if layout.has_threads:
@@ -130,10 +130,10 @@ def double(layout: Layout, *, may_fork: bool = True) -> list[Layout]:
 
 
 def added_layouts(layouts: Sequence[Layout], ways: Sequence[Way], refuses: Refuses) -> tuple[Layout, ...]:
-    """The layouts by which a grid grows: half, once and twice the threads in all that each way reached.
+    """Return the new layouts of a grid: half, once and twice the total threads that each walk reached.
 
-    In as many processes as the grid has for the most threads that it was laid for, and as were reached. Those
-    that would not fit are left out. Nothing where no way led anywhere.
+    Their processes are those of the grid's layouts with the most threads, and those that were reached.
+    Layouts that do not fit are left out. Empty if no walk left its start.
     """
     found: list[Layout] = []
     for way in ways:
@@ -157,7 +157,7 @@ def added_layouts(layouts: Sequence[Layout], ways: Sequence[Way], refuses: Refus
 
 
 def growth_of(study: StudyRecord) -> Growth | None:
-    """How the grid of *study* grew; None: scouts have not looked, or never will."""
+    """Read the growth of *study*'s grid; None: it has no finished walk."""
     if (kept := study.provenance.grid_grew) is None:
         return None
     data = json.loads(kept)
@@ -169,7 +169,7 @@ def growth_of(study: StudyRecord) -> Growth | None:
 
 
 def growth_to_json(growth: Growth) -> str:
-    """*growth* as a study keeps it."""
+    """Convert *growth* to the JSON that a study stores."""
     ways = [
         {"from": str(way.began), "to": str(way.reached), "ended": way.ended, "why": way.why}
         for way in growth.ways
@@ -186,15 +186,15 @@ def growth_warning(growth: Growth, more: Sequence[Layout]) -> Message:
 
 
 def initial_layouts(study: StudyRecord) -> tuple[Layout, ...]:
-    """The layouts of *study* before its grid grew."""
+    """Return the layouts of *study* before its grid grew."""
     growth = growth_of(study)
     return study.layouts if growth is None else study.layouts[: growth.n_asked]
 
 
 def opens_too_many(config: StoredConfig, layout: Layout) -> str | None:
-    """Why *layout* of the study of *config* may not be measured for its connections, as part of a sentence.
+    """Return the reason why *layout* opens too many connections, as part of a sentence.
 
-    None: it may.
+    None: it does not.
     """
     most = config.study.get("max_connections")
     if most is None:
@@ -210,9 +210,9 @@ def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuse
     at = corner
     while True:
         here = seen.get(at)
-        if here is None:  # only the corner: others are reached by what they gave
+        if here is None:  # only the corner: others are reached after a measurement
             whys = [refuses(layout) for layout in double(at, may_fork=may_fork)]
-            if all(why is not None for why in whys):  # nothing could come of looking
+            if all(why is not None for why in whys):  # a scout would be useless
                 return Way(corner, at, "refused", whys[0] or "")
             return Way(corner, at, next=at)
         if here[0].per_s is None:
@@ -243,7 +243,7 @@ def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuse
 
 
 def _gains(fewer: Sequence[Scout], more: Sequence[Scout]) -> bool | Layout:
-    """Whether twice as many give more; a layout: that has to be looked at once more to say."""
+    """Return whether twice as many give more; a layout: one more window of it is needed to decide."""
     if _passed(more) or (first := _ratio(fewer[0], more[0])) < NO_GAIN_RATIO:
         return False
     if first >= SURE_GAIN:
@@ -255,19 +255,19 @@ def _gains(fewer: Sequence[Scout], more: Sequence[Scout]) -> bool | Layout:
 
 
 def _ratio(fewer: Scout, more: Scout) -> float:
-    """What *more* gave over what *fewer* gave; 0 where one of them gave no valid window."""
+    """Divide the throughput of *more* by that of *fewer*; 0 if one of them has no valid window."""
     return (more.per_s or 0.0) / fewer.per_s if fewer.per_s else 0.0
 
 
 def _passed(looks: Sequence[Scout]) -> str:
-    """A limit of the user's that one of *looks* passed, as part of a sentence; empty: none did."""
+    """Return a limit of the user's that one of *looks* passed, as part of a sentence; empty: none."""
     return next((one.passes for one in looks if one.passes is not None), "")
 
 
 def _with_memory(
     refuses: Refuses, seen: Mapping[Layout, Sequence[Scout]], most_bytes: float | None
 ) -> Refuses:
-    """*refuses*, and what is foreseen to need too much memory."""
+    """Extend *refuses* by layouts with a predicted memory above *most_bytes*."""
 
     def refuses_also(layout: Layout) -> str | None:
         if (why := refuses(layout)) is not None:
@@ -282,11 +282,11 @@ def _with_memory(
 
 
 def foreseen_bytes(layout: Layout, seen: Mapping[Layout, Sequence[Scout]]) -> float | None:
-    """The memory that *layout* will use, from what scouts saw; None: nobody can say.
+    """Predict the memory of *layout* in bytes from the scouts; None: unknown.
 
-    Twice the processes use twice as much. Each further thread uses as much as the last ones did; while only
-    one number of threads was seen, nothing is known of a thread, and the layout is held to use what half of
-    its threads did.
+    Twice the processes use twice as much. Each further thread uses as much as the last ones did. If only
+    one number of threads was measured, the memory of a thread is unknown, and the result is the memory of
+    the layout with half the threads.
     """
     has_threads = layout.has_threads and layout.threads % 2 == 0
     half = Layout(layout.processes, layout.threads // 2, layout.variant) if has_threads else None

@@ -60,13 +60,13 @@ _WEIGHT_KEPT = 2e-5  #: sets that weigh less change nothing
 
 
 def may_guide(goal: Goal) -> bool:
-    """Whether the network has anything to say of *goal*'s layouts."""
+    """Return whether the network can guide a race on *goal*'s layouts."""
     shapes = {(one.processes, one.threads) for one in goal.layouts}
     return (
         goal.guided
         and goal.kind == "calibrated"
         and goal.cores is not None
-        and len(shapes) == len(goal.layouts)  # variants of a layout are all one to it
+        and len(shapes) == len(goal.layouts)  # the model cannot distinguish variants of a layout
         and LEAST_LAYOUTS <= len(shapes) <= MOST_LAYOUTS
         and max(one.total_threads for one in goal.layouts) <= MOST_THREADS
     )
@@ -74,7 +74,7 @@ def may_guide(goal: Goal) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of noise and misfit: a filter."""
+    """One combination of noise and misfit: a filter."""
 
     share: float
     ratio: float
@@ -86,7 +86,7 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Weighed:
-    """The sets after the windows, as one kind of filter sees them."""
+    """The ensemble after the windows, under one kind of noise and misfit."""
 
     kind: _Kind
     covariance: Array  #: of the windows, beside the model's surface
@@ -97,7 +97,7 @@ class _Weighed:
 
 
 class Guide:
-    """An ensemble and the windows it has seen; deterministic."""
+    """An ensemble of parameter sets and its windows; deterministic."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Guide:
 
     @property
     def guidance(self) -> Guidance:
-        """How well it did."""
+        """The state of the guide, and its prediction errors so far."""
         if not self._errors:
             return Guidance(not self._is_off, 0)
         return Guidance(
@@ -146,7 +146,7 @@ class Guide:
     def observe(
         self, bank: Posterior, layout: int, log_value: float, at_s: float, length_s: float, box: str = ""
     ) -> None:
-        """Take note of a launch's window, have *bank* do so, and give it new filters when it is time."""
+        """Add a launch's window to this guide and *bank*, and give *bank* new filters when they are due."""
         if self._is_off:
             bank.observe(layout, log_value, at_s, length_s, box)
             return
@@ -175,14 +175,14 @@ class Guide:
     # ------------------------------------------------------------------ the ensemble after the windows
 
     def filters(self) -> Filters:
-        """What the ensemble says after one window or more: a filter for each likely kind of noise and misfit.
+        """Return a filter for each likely kind of noise and misfit; at least one window is needed.
 
-        Conventions (units, what the first window counts for) are those of Posterior.
+        Units and the treatment of the first window are those of Posterior.
         """
         sets, surfaces, log_prior = self._ensemble()
         layout, y, at_s, length_s, box = (np.array(column) for column in zip(*self._windows, strict=True))
         apart_s = np.where(box[:, None] == box, np.abs(at_s[:, None] - at_s), np.inf)
-        # Levels are not known: the surface of each set passes through the first window
+        # Levels are unknown: the surface of each set passes through the first window
         relative = (surfaces - surfaces[:, layout[0], None]).T
         off = (y - y[0])[:, None] - relative[layout]
         weighed = [self._weighed(kind, log_prior, off, layout, apart_s, length_s) for kind in self._kinds]
@@ -207,7 +207,7 @@ class Guide:
         return USUAL_DF + len(self._windows) - 1
 
     def _ensemble(self) -> tuple[Array, Array, Array]:
-        """Parameters, surfaces and logarithm of the prior weight of each set."""
+        """Return parameters, surfaces and logarithm of the prior weight of each set."""
         sets, surfaces = self._everywhere
         sets, surfaces = sets[self._live], surfaces[self._live]
         if self._near is None:
@@ -221,9 +221,9 @@ class Guide:
     def _weighed(
         self, kind: _Kind, log_prior: Array, off: Array, layout: Array, apart_s: Array, length_s: Array
     ) -> _Weighed:
-        """*off*: of each set, how far each window is above its surface, (windows, sets).
+        """Weigh the sets; *off*: distance of each window above each set's surface, (windows, sets).
 
-        *apart_s*: the time between each two windows; without end between two boxes.
+        *apart_s*: the time in seconds between each pair of windows; infinite between two hosts.
         """
         covariance = self._kernels[kind.kernel][np.ix_(layout, layout)]
         covariance = covariance + kind.ratio**2 * np.exp(-apart_s / kind.tau_s)
@@ -241,14 +241,14 @@ class Guide:
         mean_squares = float(weight @ squares)
         log_det = 2 * float(np.log(np.diag(root)[1:]).sum())
         evidence = kind.log_prior - log_det / 2 + of_all
-        # such that one filter with the mean scale has the evidence of all sets
+        # so that one filter with the mean scale has the evidence of all sets
         log_det -= 2 * of_all + self._df * log(mean_squares)
         return _Weighed(kind, covariance, weight, mean_squares, log_det, evidence)
 
     def _filter(
         self, weighed: _Weighed, relative: Array, off: Array, layout: Array, at_s: Array
     ) -> tuple[Array, Array]:
-        """Covariance and mean of layouts and drift: what each set says, and what sets differ by."""
+        """Return covariance and mean of layouts and drift, within each set and between the sets."""
         kind, k = weighed.kind, len(relative)
         prior = np.zeros((k + 1, k + 1))
         prior[:k, :k] = self._kernels[kind.kernel]
@@ -262,7 +262,7 @@ class Guide:
         return prior - gain @ across.T + spread * (self._df / weighed.squares), mean
 
     def _narrow(self, weighed: Sequence[_Weighed], sets: Array) -> None:
-        """Note where the service seems to be; drop what is ruled out."""
+        """Fit the distribution of the likely sets; drop the sets and kinds that are ruled out."""
         best = max(one.evidence for one in weighed)
         each = np.array([np.exp(one.evidence - best) * one.weight for one in weighed])
         of_set = each.sum(axis=0) / each.sum()
@@ -275,7 +275,7 @@ class Guide:
 
 
 def _moments(columns: Array, weight: Array) -> tuple[Array, Array]:
-    """Mean and covariance of *columns*, which weigh 1 together."""
+    """Return mean and covariance of *columns*, whose weights sum to 1."""
     mean = columns @ weight
     off = (columns - mean[:, None]) * np.sqrt(weight)
     return mean, off @ off.T
@@ -288,6 +288,6 @@ def _surfaces(layouts: tuple[Layout, ...], cores: float) -> Surfaces:
 
 @lru_cache(maxsize=8)
 def _everywhere(layouts: tuple[Layout, ...], cores: float, n: int) -> tuple[Array, Array]:
-    """The sets that stand for all services, and their surfaces."""
+    """Return the sets that represent all services, and their surfaces."""
     sets = EXPECTED.spread(n)
     return sets, _surfaces(layouts, cores).of(sets)

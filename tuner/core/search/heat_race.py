@@ -28,7 +28,7 @@ class HeatRace(Racing):
     """First heats of all layouts; then, one heat a block, the leader and its hardest rivals."""
 
     def __init__(self, goal: Goal, seed: int, n_resident: int) -> None:
-        """*n_resident*: the most layouts of a heat, two or more."""
+        """Set the largest number of layouts in a heat, *n_resident*, which is two or more."""
         super().__init__(goal, seed)
         self._most = n_resident
         self._first = True
@@ -38,11 +38,11 @@ class HeatRace(Racing):
 
     @property
     def _counts_slices(self) -> bool:
-        """Whether windows in slices count; else those alone do, as in a race without slices."""
+        """Whether windows in slices count; otherwise only windows alone do, as in a race without slices."""
         return self._agreement is None or self._agreement.holds
 
     def propose(self) -> Sequence[Proposal]:
-        """The launches of the next block."""
+        """Return the launches of the next block."""
         if not self._counts_slices:
             return self._next_alone()
         if self._first:
@@ -54,7 +54,7 @@ class HeatRace(Racing):
         return [Proposal(self._layouts[k], length_s, heat=0) for k in members]
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """Take note of a block."""
+        """Add the windows of a block."""
         self._first = False
         alone = [window for window in windows if window.turns_s is None]
         if not self._counts_slices:
@@ -69,15 +69,15 @@ class HeatRace(Racing):
             self._compare()
 
     def answer(self) -> Answer:
-        """What may be claimed now."""
+        """Return the answer of the race, with the agreement of slices and windows alone."""
         return replace(super().answer(), agreement=self._agreement)
 
     def expected_rest(self) -> Sequence[Proposal] | None:
-        """Not known."""
+        """Return None, because the rest is not predictable."""
         return None
 
     def _first_heats(self) -> list[Proposal]:
-        """Every layout once; the first of them is in each heat, which makes heats comparable."""
+        """Propose every layout once; the first is in each heat, which makes heats comparable."""
         first, *others = self._first_block()
         n_heats = max(1, -(-len(others) // (self._most - 1)))
         heats = [others[n::n_heats] for n in range(n_heats)]
@@ -89,9 +89,9 @@ class HeatRace(Racing):
         ]
 
     def _members(self) -> list[int] | None:
-        """The layouts of the next heat; None: the answer is known, or cannot be.
+        """Return the layouts of the next heat; None: the answer is known, or cannot be found.
 
-        If a challenger is worse unless its noise is large, only such challengers are compared to the
+        If some challengers are ruled out only under the pooled noise, the heat compares only them with the
         leader.
         """
         one = self._decided()
@@ -114,7 +114,7 @@ class HeatRace(Racing):
         return int(self._bank().n_of[k])
 
     def _confirming_alone(self) -> list[Proposal]:
-        """Full windows alone, for load average, memory and latency, and to confirm the slices."""
+        """Propose full windows alone, for load average, memory and latency, and to confirm the slices."""
         return [
             Proposal(layout, self._goal.max_window_s)
             for layout in self._to_confirm()
@@ -122,7 +122,7 @@ class HeatRace(Racing):
         ]
 
     def _to_confirm(self) -> list[Layout]:
-        """The best layout and its hardest rival; none without an answer."""
+        """Return the best layout and its hardest rival; empty without an answer."""
         standing = self._standing()
         if standing is None or not self._reached(standing):
             return []
@@ -131,7 +131,7 @@ class HeatRace(Racing):
         return [self._layouts[k] for k in (standing.leader, hardest) if k is not None]
 
     def _compare(self) -> None:
-        """Compare windows alone with slices; where they differ, begin again with windows alone."""
+        """Compare windows alone with slices; if they differ, restart the race with windows alone."""
         both = self._to_confirm()
         if len(both) < 2 or any(layout not in self._alone for layout in both):
             return
@@ -151,14 +151,14 @@ class HeatRace(Racing):
             self._take_in(sorted(self._alone.values(), key=lambda window: window.began_s), ())
 
     def _next_alone(self) -> list[Proposal]:
-        """As a race without slices: first a block of all layouts, then, one a block, what decides most."""
+        """Propose launches as a race without slices: a block of all layouts, then one launch per block."""
         if self._first:
             return [Proposal(layout, self._first_window_s()) for layout in self._first_block()]
         one = self._decided()
         return [] if one is None else [one]
 
     def _new_bank(self) -> Posterior:
-        """The bank, which has seen nothing."""
+        """Create the empty posterior."""
         bank = super()._new_bank()
         bank.in_heats = self._counts_slices
         return bank

@@ -33,14 +33,14 @@ def _one_better(by: float) -> Row:
 
 
 def _ties(random: Random, n: int) -> list[float]:
-    """Three equal best ones, three that are 1 % worse and as good an answer, the rest 3 % to 30 % worse."""
+    """Draw three equal best layouts, three that are 1 % worse (also right), the rest 3 % to 30 % worse."""
     row = [1.0] * 3 + [0.99] * 3 + [1 - random.uniform(0.03, 0.3) for _ in range(n - 6)]
     random.shuffle(row)
     return row
 
 
 def _curve(random: Random, n: int) -> list[float]:
-    """Throughput rises with threads until some resource is full, and falls with contention beyond."""
+    """Draw throughputs that rise with threads until a resource is full, and fall with contention beyond."""
     layouts = divisors_grid(_CORES)[:n]
     demand, per_process, peak = random.uniform(0.3, 0.9), random.uniform(0.2, 0.8), random.uniform(3.8, 5.2)
     row = []
@@ -52,9 +52,9 @@ def _curve(random: Random, n: int) -> list[float]:
 
 
 def _wall(random: Random, n: int) -> list[float]:
-    """Gunther's scalability law in processes and in threads, and a memory wall that tasks beyond it run into.
+    """Draw throughputs by Gunther's scalability law in processes and threads, with a memory wall.
 
-    No queueing network gives these; 3 % are each layout's own.
+    No queueing network gives these curves; each layout deviates by another 3 %.
     """
     contention_p, coherency_p = random.uniform(0.0, 0.06), 10 ** random.uniform(-5, -3)
     contention_t, coherency_t = random.uniform(0.03, 0.5), 10 ** random.uniform(-4, -2)
@@ -98,10 +98,10 @@ SUITE_OPTIONS = tuple(_OPTIONS)
 
 
 def own_suite(text: str) -> Suite:
-    """The suite called *text*: one of OWN_SUITES, with any of SUITE_OPTIONS added, as ``identical+drift``.
+    """Build the suite called *text*: one of OWN_SUITES, plus any of SUITE_OPTIONS, as ``identical+drift``.
 
     Raises:
-        KeyError: there is none of that name, or no such option.
+        KeyError: there is no such suite or option.
     """
     name, *options = text.split("+")
     _, n, draw = _ROWS[name]

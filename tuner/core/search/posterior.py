@@ -47,7 +47,7 @@ _PER_FILTER = (
 )
 _KEPT = 1e-6  #: filters this much less likely than the best are dropped
 
-# The noises thought of: drift as ratio to sigma and correlation time in seconds; share of what averages out.
+# The noises on the grid: drift as ratio to sigma and correlation time in seconds; share that averages out.
 DRIFTS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
 #: of launches that take turns: one effect for each heat, which no other heat has; none on a quiet host
 HEAT_DRIFTS = ((0.0, 1.0), (0.3, 1.0), (1.0, 1.0), (3.0, 1.0), (10.0, 1.0), (30.0, 1.0))
@@ -55,8 +55,8 @@ _LEAST_LEFT = 1e-9  #: of the variance of a launch, where the others of its heat
 _STEADY_ODDS = 10.0  #: beforehand: no drift at all, against each of the drifts
 _SHARES = (0.05, 0.2, 0.5, 0.8)  #: where lengths vary; else it cannot be told, and does not matter
 
-# What a calibrated race expects, in units of sigma. Broad: surfaces of queueing models fit a height of some 3
-# in log throughput over distances of 3 to 4 in log P and log T, and deviations of about 5 %.
+# The prior of a calibrated race, in units of sigma. It is broad: surfaces of queueing models fit a height of
+# some 3 in log throughput over distances of 3 to 4 in log P and log T, and deviations of about 5 %.
 _HEIGHT, LEVEL = 40.0, 1e4  #: of the smooth surface; variance of its level
 _REACHES = (2.0, 4.0)  #: distance in log P and log T over which it changes
 _OWN = (0.5, 1.0, 2.0, 4.0, 12.0)  #: of a layout's deviation; the last one: neighbours say nothing
@@ -65,7 +65,7 @@ USUAL_DF, USUAL_SIGMA = 1.5, 0.03  #: the noise of a ten-minute window beforehan
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Filters that have seen all windows so far, for a bank to take in; arrays are over filters.
+    """Filters that include all windows so far, to be added to a bank; arrays are over filters.
 
     Their evidence is ``log_prior - log_det / 2 - df / 2 * log(squares)`` with the bank's df.
     """
@@ -102,7 +102,7 @@ class Posterior:
         prior_df: float = 0.0,
         prior_sigma: float = 0.0,
     ) -> None:
-        """One filter per row; *prior* (filters, layouts, layouts): covariance of mu in units of sigma2."""
+        """Create one filter per row; *prior* (filters, layouts, layouts): covariance of mu / sigma2."""
         n, k, _ = prior.shape
         self.n_layouts = k
         self.covariance = np.zeros((n, k + 1, k + 1))
@@ -131,7 +131,7 @@ class Posterior:
         self.weight = _normalise(log_weight)
 
     def observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str = "") -> None:  # noqa: ARG002
-        """Take note of one launch's window, in time order; here all are of one box."""
+        """Add one launch's window, in time order; all windows are of one host here."""
         if self._centre is None:
             self._centre, self._at_s = log_value, at_s
         k, mean, cov = self.n_layouts, self.mean, self.covariance
@@ -157,11 +157,11 @@ class Posterior:
     def _count_heat(
         self, layout: int, log_value: float, length_s: float, *, first: bool, is_new: bool
     ) -> None:
-        """Count the own surprises of the latest heat again: of each launch, given all others.
+        """Compute the own surprises of the latest heat again: of each launch, given all others.
 
         If each launch were compared only with earlier ones, noise of the first would count as noise of the
-        others. Of n launches, n - 1 contribute to the estimate of noise, because one is needed for the effect
-        that all share.
+        later ones. Of n launches, n - 1 contribute to the estimate of noise, because one is needed for the
+        shared effect.
         """
         if is_new:
             self._heat, self._own_before, self._own_df_before = (), self.own_squares, self.own_df
@@ -178,7 +178,7 @@ class Posterior:
             self.own_df[of] += share
 
     def _count(self, layout: int, surprise: Array, spread: Array, *, first: bool) -> None:
-        """Have a window speak for the filters that foretold it; a *first* one tells of a level alone."""
+        """Update evidence and counts by one window; a *first* window gives a level but no noise."""
         self._surprise = surprise
         self.n_replicates += bool(self.n_of[layout]) and not first
         self.n_of[layout] += 1
@@ -193,9 +193,9 @@ class Posterior:
             self._weigh()
 
     def take(self, filters: Filters | None) -> None:
-        """Put *filters* in the place of those that a guide gave before; None: go on without a guide.
+        """Replace the filters of an earlier guide by *filters*; None: continue without a guide.
 
-        Beforehand a guide's filters together weigh as much as all others, where their priors add up to 1.
+        If the priors of a guide's filters add up to 1, they have the same prior weight as all other filters.
         """
         self._keep(~self.guided)
         if filters is not None:
@@ -218,18 +218,18 @@ class Posterior:
             setattr(self, name, np.concatenate([getattr(self, name), theirs]))
 
     def log_evidence(self, *, guided: bool) -> float:
-        """How well a guide's filters, or all others, foretold the windows: comparable at the same moment."""
+        """Return the log evidence of a guide's filters or of all others: comparable at the same moment."""
         return _log_sum(self._evidence()[self.guided == guided])
 
     def last_surprise(self, *, guided: bool) -> float:
-        """How far the last window's logarithm was above what a guide's filters, or all others, expected."""
+        """Return the last window's logarithm minus the prediction of a guide's filters or of all others."""
         of = self.guided == guided
         return float(self.weight[of] @ self._surprise[of] / self.weight[of].sum())
 
     def thinned(self, n: int) -> Self:
-        """Another one that has seen the same, of its *n* likeliest filters alone: quicker.
+        """Return a copy with only its *n* likeliest filters, which is faster.
 
-        The likeliest without a guide is among them: it is what a guide's are held against.
+        It keeps the likeliest filter without a guide, because a guide's filters are compared with it.
         """
         other = copy(self)
         likeliest = np.argsort(-self.weight, kind="stable")
@@ -240,27 +240,27 @@ class Posterior:
         return other
 
     def _keep(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> None:
-        """Go on with these filters, on arrays of their own."""
+        """Keep only these filters; the arrays are copied."""
         for name in _PER_FILTER:
             setattr(self, name, getattr(self, name)[rows])
 
     @property
     def centre(self) -> float:
-        """The first window's logarithm, which means are relative to."""
+        """The first window's logarithm; means are relative to it."""
         return self._centre or 0.0
 
     @property
     def at_s(self) -> float:
-        """The time of the last window."""
+        """The time of the last window in seconds."""
         return self._at_s
 
     @property
     def sigma2(self) -> Array:
-        """The scale's square, per filter."""
+        """The square of the scale sigma, per filter."""
         return self._squares / max(self.df, 1)
 
     def gaps(self, layout: int) -> tuple[Array, Array]:
-        """How far *layout* is above each layout, and the variance of that: both (filters, layouts)."""
+        """Return the gap of *layout* above each layout, and its variance: both (filters, layouts)."""
         k, cov = self.n_layouts, self.covariance
         gap = self.mean[:, layout, None] - self.mean[:, :k]
         diagonal = np.einsum("gii->gi", cov)[:, :k]
@@ -269,18 +269,18 @@ class Posterior:
         return gap, np.maximum(variance * self.sigma2[:, None], 1e-12)
 
     def means(self) -> Array:
-        """The mean of each layout over all filters, relative to the first window's logarithm."""
+        """Return the mean of each layout over all filters, relative to the first window's logarithm."""
         return self.weight @ self.mean[:, : self.n_layouts]
 
     def level(self, layout: int) -> tuple[float, float]:
-        """The logarithm of what *layout* gives, drift apart, and the standard deviation of that."""
+        """Return mean and standard deviation of the logarithm of *layout*'s value, without drift."""
         of_each = self.mean[:, layout]
         within = self.covariance[:, layout, layout] * self.sigma2
         mean, sd = self._mixed(of_each, within)
         return self.centre + mean, sd
 
     def _mixed(self, of_each: Array, within: Array) -> tuple[float, float]:
-        """Mean and standard deviation over all filters of what each has this mean and variance of."""
+        """Return mean and standard deviation of the mixture of all filters; *within*: variance of each."""
         mean = float((self.weight * of_each).sum())
         variance = float((self.weight * (within + (of_each - mean) ** 2)).sum())
         return mean, variance**0.5
@@ -291,7 +291,7 @@ class Posterior:
 
     def _weigh(self) -> None:
         evidence = self._evidence()
-        # The best without a guide are kept however good the guide is: it may be switched off yet
+        # Keep the best without a guide even if the guide is good, because it may be switched off later
         best = np.where(self.guided, evidence.max(), evidence[~self.guided].max())
         kept = evidence > best + np.log(_KEPT)
         if self.df >= 8 and kept.sum() < 0.8 * len(kept):
@@ -314,7 +314,7 @@ def _log_sum(logs: Array) -> float:
 def flat_posterior(
     n_layouts: int, *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = DRIFTS
 ) -> Posterior:
-    """Nothing is known of any layout; *drifts* are ratios and correlation times."""
+    """Create a bank with a flat prior; *drifts* are (ratio to sigma, correlation time in seconds)."""
     share, ratio, tau_s, weight = noises(lengths_vary, drifts)
     prior = np.broadcast_to(DIFFUSE * np.eye(n_layouts), (len(share), n_layouts, n_layouts))
     return Posterior(prior, share, ratio, tau_s, weight, skips_first=True)
@@ -323,7 +323,7 @@ def flat_posterior(
 def smooth_posterior(
     layouts: Sequence[Layout], *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = DRIFTS
 ) -> Posterior:
-    """Layouts alike in P, T and P x T are alike in throughput, up to a deviation of each its own."""
+    """Create a bank that expects similar throughput of layouts with similar P, T and P x T."""
     kernels = []
     for reach, own in product(_REACHES, _OWN):
         kernels.append(_HEIGHT**2 * similarity(layouts, reach) + own**2 * np.eye(len(layouts)) + LEVEL)
@@ -335,7 +335,7 @@ def smooth_posterior(
 
 
 def similarity(layouts: Sequence[Layout], reach: float) -> Array:
-    """How alike layouts are, 0 to 1, by the distance of their P, T and P x T."""
+    """Return the similarity of layouts (0 to 1) by the distance of their P, T and P x T."""
     p = np.log([layout.processes for layout in layouts])
     t = np.log([layout.threads for layout in layouts])
     gap_p, gap_t = p[:, None] - p, t[:, None] - t
@@ -347,7 +347,7 @@ def similarity(layouts: Sequence[Layout], reach: float) -> Array:
 def noises(
     lengths_vary: bool, drifts: Sequence[tuple[float, float]] = DRIFTS
 ) -> tuple[Array, Array, Array, Array]:
-    """Share, ratio, tau_s and logarithm of the weight of each noise that is thought of."""
+    """Return share, ratio, tau_s and logarithm of the weight of each noise on the grid."""
     grid = [(share, *drift) for share in (_SHARES if lengths_vary else (0.0,)) for drift in drifts]
     share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
     return share, ratio, tau_s, np.where(ratio == 0, np.log(_STEADY_ODDS), 0.0)

@@ -41,7 +41,7 @@ THRESHOLDS = {"strict": 0.55, "calibrated": 0.75}
 
 
 class Racing:
-    """First each layout, or some that are spread out; then, launch by launch, whatever decides most."""
+    """A race: first a block of all or of spread-out layouts, then the most informative launch each time."""
 
     def __init__(self, goal: Goal, seed: int) -> None:
         if goal.kind not in THRESHOLDS:
@@ -63,10 +63,10 @@ class Racing:
         self._guide: Guide | None = None
         self._stands: Challenge | None = None  #: since the last block
 
-    # ------------------------------------------------------------------ what is asked for and learnt
+    # ------------------------------------------------------------------ proposals and observations
 
     def _decided(self) -> Proposal | None:
-        """On one box: what decides most, once the first layouts were measured; None: the answer is known."""
+        """Choose the next launch on one host after the first block; None: the answer is known."""
         standing = self._standing()
         if standing is None or self._reached(standing):
             return None
@@ -79,17 +79,17 @@ class Racing:
             return self._confirming(left[0])
         if standing.doubt <= self._allowed and (check := standing.to_check()) is not None:
             return Proposal(self._layouts[check], self._best_window_s())
-        if standing.doubt <= self._allowed and self._state(leader) == "open":  # does it keep the limits?
+        if standing.doubt <= self._allowed and self._state(leader) == "open":  # it may pass a limit
             return Proposal(leader, self._best_window_s())
         k = standing.to_measure(self._best_window_s())
         return Proposal(self._layouts[k], self._window_s(k))
 
     def _confirming(self, k: int) -> Proposal:
-        """One more launch of a layout that would else be ruled out, or named, by a single one."""
+        """Propose one more launch of a layout that would otherwise be ruled out or named by a single one."""
         return Proposal(self._layouts[k], min(self._best_window_s(), self._first_window_s()))
 
     def _take_in(self, windows: Sequence[Observed], failed: Sequence[Layout], box: str = "") -> None:
-        """Take note of launches on one box."""
+        """Add the launches of one host to the posterior and to the verdicts on limits."""
         self._stands = None
         self._failed.update(failed)
         by_launch: dict[int, list[Observed]] = {}
@@ -112,11 +112,11 @@ class Racing:
 
     @property
     def _allowed(self) -> float:
-        """The doubt an answer may have."""
+        """The largest error probability that an answer may have."""
         return self._threshold * (1 - self._goal.confidence)
 
     def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:
-        """Take note of a launch."""
+        """Add one launch to the posterior; *at_s* and *length_s* are in seconds."""
         from tuner.core.search.by_time import Launch
 
         if not box:
@@ -128,7 +128,7 @@ class Racing:
             self._guide.observe(bank, layout, log_value, at_s, length_s, box)
 
     def answer(self) -> Answer:
-        """What may be claimed now."""
+        """Return the leader, its ties, and whether the answer is reached."""
         standing = self._standing()
         if standing is None:
             return Answer(None, False, self._goal.kind)
@@ -166,7 +166,7 @@ class Racing:
         return tuple(ChangedRatio(self._layouts[gap.layout], gap.early, gap.late) for gap in gaps)
 
     def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
-        """Each other measured layout beside *layout*, or the leader; none before the noise is known."""
+        """Compare each other measured layout with *layout* or the leader; empty until the noise is known."""
         from tuner.core.search.challengers import standing_beside
 
         standing = self._standing()
@@ -180,10 +180,10 @@ class Racing:
         return {self._layouts[k]: one for k, one in found.items()}
 
     def _longest_rest(self) -> Sequence[Proposal] | None:
-        """At most these launches on one box, in nine races of ten; None: nobody can tell.
+        """Predict an upper limit of the remaining launches on one host, right in nine races of ten.
 
-        The race is led to its end in worlds drawn from what is known, and the longest is told: of ten races
-        alike, the true one is the longest in one.
+        The race is simulated to its end in worlds drawn from the posterior, and the longest rest is returned:
+        of ten similar races, the true one is the longest in one. None: not predictable.
         """
         if self._posterior is None or self._limits:
             return None
@@ -207,7 +207,7 @@ class Racing:
         return max(rests, key=lambda rest: sum(self._lasts_s(one) for one in rest))
 
     def _rest_in(self, world: DrawnWorld) -> list[Proposal] | None:
-        """The launches until this race has its answer in *world*; None: more than it follows."""
+        """Simulate this race in *world* and return its launches; None: more than `MOST_FORESEEN`."""
         assert self._posterior is not None
         ahead = copy(self)
         ahead._posterior = posterior = self._posterior.thinned(N_FILTERS_AHEAD)
@@ -228,11 +228,11 @@ class Racing:
         return proposal.window_s + (fmean(self._launch_s) if self._launch_s else LAUNCH_GUESS_S)
 
     def verdicts(self) -> Mapping[Layout, Verdict]:
-        """Whether each layout keeps the limits; none without limits, or before the first block is whole."""
+        """Return whether each layout keeps the limits; empty without limits or before the first block."""
         return self._verdicts
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each measured layout's value with its interval, drift taken out."""
+        """Estimate each measured layout's value with its interval, with drift removed."""
         if self._posterior is None:
             return {}
         reach = student_t_quantile((1 + self._goal.confidence) / 2, max(self._posterior.df, 1.0))
@@ -246,7 +246,7 @@ class Racing:
                     found[layout] = Estimate(exp(mean), exp(mean - reach * sd), exp(mean + reach * sd))
         return found
 
-    # ------------------------------------------------------------------ how it decides
+    # ------------------------------------------------------------------ decisions
 
     def _bank(self) -> Posterior:
         if self._posterior is None:
@@ -256,7 +256,7 @@ class Racing:
         return self._posterior
 
     def _new_bank(self) -> Posterior:
-        """The bank of one box, which has seen nothing."""
+        """Create the empty posterior of one host."""
         from tuner.core.search.posterior import smooth_posterior
 
         if self._goal.kind == "strict":
@@ -264,13 +264,13 @@ class Racing:
         return smooth_posterior(self._layouts, lengths_vary=self._lengths_vary, drifts=self._drifts())
 
     def _flat_bank(self, n_layouts: int) -> Posterior:
-        """A bank that expects nothing of any layout."""
+        """Create a posterior with a flat prior for all layouts."""
         from tuner.core.search.posterior import flat_posterior
 
         return flat_posterior(n_layouts, lengths_vary=self._lengths_vary, drifts=self._drifts())
 
     def _drifts(self) -> Sequence[tuple[float, float]]:
-        """The drifts that a bank considers."""
+        """Return the drifts that a posterior considers, as (ratio to sigma, correlation time in seconds)."""
         from tuner.core.search.posterior import DRIFTS
 
         return DRIFTS
@@ -292,7 +292,7 @@ class Racing:
             )
 
     def _first_block(self) -> list[Layout]:
-        """The layouts to be measured before any is chosen by what others gave, in random order."""
+        """Return the layouts of the first block in random order."""
         if self._goal.kind == "strict":
             layouts = list(self._layouts)
         else:
@@ -303,7 +303,7 @@ class Racing:
         return layouts
 
     def _standing(self) -> Challenge | None:
-        """Who leads, and what speaks for each rival's being better by the margin; None: nothing was seen."""
+        """Return the leader and its comparison with each rival; None: nothing is measured yet."""
         from tuner.core.search.challengers import standing
 
         if self._posterior is None or not self._posterior.n_of.any():
@@ -328,10 +328,10 @@ class Racing:
     def _state(self, layout: Layout) -> str:
         return self._verdicts[layout].state if layout in self._verdicts else "within"
 
-    # ------------------------------------------------------------------ how long a window
+    # ------------------------------------------------------------------ window lengths
 
     def _noise_share(self) -> float:
-        """How much of the variance of a long window averages out over time."""
+        """Return the share of a long window's variance that averages out over time."""
         posterior = self._bank()
         return float((posterior.weight * posterior.share).sum())
 
@@ -339,7 +339,9 @@ class Racing:
         return self._within_bounds(FIRST_WINDOW_S)
 
     def _best_window_s(self) -> float:
-        """The length that tells most per hour: launches are dear, but what differs between them stays.
+        """Return the window length in seconds that gives the most information per hour.
+
+        Launches are expensive, but longer windows do not reduce the variance between launches.
 
         Source: Kalibera & Jones, Rigorous benchmarking in reasonable time (2013), 9.1.
         """
@@ -352,7 +354,7 @@ class Racing:
         return self._within_bounds(SOONER * sqrt(launch_s * LENGTH_REF_S * share / (1 - share)))
 
     def _window_s(self, k: int) -> float:
-        """Shorter for a layout not seen before: most of them are out after that."""
+        """Return a window's length: shorter for an unmeasured layout, because most are ruled out after it."""
         best_s = self._best_window_s()
         return best_s if self._bank().n_of[k] else min(best_s, self._first_window_s())
 

@@ -53,7 +53,7 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a study knows of the differences to its winner."""
+    """The results of a study that a check uses."""
 
     #: log(other / winner), and its variance; pairs that no block joins are left out
     gaps: Mapping[Layout, tuple[float, float]]
@@ -63,7 +63,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be checked."""
+    """The question of a check: winner, rivals, margin and confidence."""
 
     winner: Layout
     others: tuple[Layout, ...]
@@ -98,21 +98,21 @@ class Against:
 
     @property
     def gap(self) -> float:
-        """What is to be expected."""
+        """The expected difference."""
         return fsum(part.weight * part.mean for part in self.parts)
 
     @property
     def low(self) -> float:
-        """Below it with a probability of *level_low* only."""
+        """The difference is below this value with a probability of *level_low* only."""
         return self._quantile(self.level_low)
 
     @property
     def high(self) -> float:
-        """Above it with a probability of *level_high* only."""
+        """The difference is above this value with a probability of *level_high* only."""
         return self._quantile(1 - self.level_high)
 
     def above(self, gap: float) -> float:
-        """The probability that the difference is larger than *gap*."""
+        """Return the probability that the difference is larger than *gap*."""
         return fsum(part.weight * _above(gap, part, self.df) for part in self.parts)
 
     def _quantile(self, p: float) -> float:
@@ -127,7 +127,7 @@ class Against:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What is known now of an answer."""
+    """The state of an answer after the blocks so far."""
 
     state: State
     n_blocks: int
@@ -140,14 +140,14 @@ class Check:
 
     @property
     def is_beyond_foreseeing(self) -> bool:
-        """Whether it is open, and `MOST_FORESEEN` more blocks cannot be expected to decide it."""
+        """Whether it is open, and `MOST_FORESEEN` more blocks are not expected to decide it."""
         enough = self.n_blocks >= LEAST_BLOCKS and bool(self.against)
         return self.state == "open" and enough and self.rest_blocks is None
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found, and what it took."""
+    """The result of a check, with its cost."""
 
     check: Check
     asked: Asked
@@ -160,9 +160,9 @@ class Checked:
 
 
 def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) -> Check:
-    """Say whether *asked* still holds, from *launches* of now and what the study knew.
+    """Check whether the answer of *asked* still holds, from *launches* of now and the study's results.
 
-    It is "right" only once all the others were compared; "stale" as soon as one is better.
+    "right" requires a comparison with all other layouts; "stale" requires only one that is better.
     """
     layouts = [
         layout for layout in (asked.winner, *asked.others) if any(x.layout == layout for x in launches)
@@ -197,7 +197,7 @@ def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) 
                     other=other,
                     parts=parts,
                     df=noise.df,
-                    # Any one may be above: they share the level. All must stay below: each has it whole.
+                    # Any one may be above: they share the level. All must be below: each has all of it.
                     level_low=alpha / n_others,
                     level_high=alpha,
                     now=now,
@@ -220,7 +220,7 @@ def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) 
         key=lambda one: one.gap,
         default=None,
     )
-    # One of which no window counts yet may be the better one.
+    # A layout without a valid window may be the better one.
     is_right = len(against) == len(asked.others) and all(
         one.other in decided and one.above(margin) <= one.level_high for one in against
     )
@@ -240,7 +240,7 @@ def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) 
 
 
 def _noise(fitted: AdditiveFit, past: Past | None) -> tuple[MeanSquare | None, bool]:
-    """Variance of one launch, and whether that of now alone is used since it is larger."""
+    """Return the variance of one launch, and whether that of now is used alone because it is larger."""
     df = fitted.residual_df
     now = MeanSquare(fitted.residual_ss / df, df) if df else None
     if past is None:
@@ -258,7 +258,7 @@ def _noise(fitted: AdditiveFit, past: Past | None) -> tuple[MeanSquare | None, b
 def _parts(
     now: float, variance: float, known: tuple[float, float] | None, margin: float, df: float
 ) -> tuple[Part, ...]:
-    """What is known of a difference: of now, and of the study however much it may have moved since."""
+    """Return the distribution of a difference from now and from the study, for each size of change."""
     if known is None or variance == 0:
         return (Part(1.0, now, sqrt(variance)),)
     past, of_past = known
@@ -311,9 +311,9 @@ def _common_shift(fitted: AdditiveFit, layouts: Sequence[Layout], past: Past | N
 def _rest(
     against: Sequence[Against], limits: tuple[float, float], confidence: float, n_blocks: int
 ) -> int | None:
-    """Blocks until "right" or "stale", were the differences what they seem, without what the study knew.
+    """Predict the number of blocks until "right" or "stale" from the differences of now; None: too many.
 
-    *limits*: all must be below the first, or one above the second.
+    *limits*: all differences must be below the first, or one above the second.
     """
     if not against:
         return None
@@ -322,11 +322,11 @@ def _rest(
         look = n_blocks + more - LEAST_BLOCKS + 1
         level = (1 - confidence) / (look * (look + 1))
         shrunk = sqrt(n_blocks / (n_blocks + more))
-        df = against[0].df + more * len(against)  # each block tells of the noise, too
+        df = against[0].df + more * len(against)  # each block also adds to the estimate of noise
         below = student_t_quantile(1 - level, df) * shrunk
         above = student_t_quantile(1 - level / len(against), df) * shrunk
         is_right = all(one.gap + below * one.now_se < limits[0] for one in against)
         if is_right or any(one.gap - above * one.now_se > limits[1] for one in against):
             return more
-        more += 1 + more // 8  # about: nobody needs to know it to the block
+        more += 1 + more // 8  # growing steps, because an approximate number is enough
     return None

@@ -20,9 +20,9 @@ from tuner.core.stats.two_way_anova import Observation, fit
 
 @dataclass(frozen=True, slots=True)
 class RecordedStudy:
-    """What a study found, taken for the truth, and what its windows differ from that by.
+    """A study's estimates, used as the truth, and the differences of its windows from them.
 
-    All on the logarithmic scale. `docs/method/replay.md` says what this can show and what not.
+    All values are logarithms. `docs/method/replay.md` describes the limits of this method.
     """
 
     name: str
@@ -39,24 +39,24 @@ class RecordedStudy:
     n_surfaces = 1
 
     def goal(self, kind: Kind) -> Goal:
-        """What a strategy is asked for: windows as long as the study's."""
+        """Return the goal for a strategy, with windows as long as the study's."""
         return Goal(
             self.layouts, self.within, self.confidence, kind, self.window_s, self.window_s, self.cores
         )
 
     def box(self, surface: int, stream: str) -> RecordedBox:  # noqa: ARG002 - a suite has many surfaces
-        """Where windows are taken; *stream* names its random streams."""
+        """Create the simulated host; *stream* names its random streams."""
         return RecordedBox(self, stream)
 
 
 @dataclass(slots=True)
 class RecordedBox:
-    """Draws launches of a recorded study, with replacement.
+    """A simulated host that draws launches of a recorded study, with replacement.
 
-    A launch is the layout's estimate + the windows, in their order from a random one on, of a launch that the
-    study made of any layout (all are taken to have the same noise, as the ranking does). Whoever asks for
-    more windows of a launch than it had meets them again. Drift goes through the study's blocks as they came,
-    from a random moment on, in a circle, with straight lines between their middles.
+    A launch is the layout's estimate plus the windows of one recorded launch of any layout, in their order,
+    from a random one on. (All layouts are assumed to have the same noise, as in the ranking.) Its windows
+    repeat if a strategy requests more than the launch had. Drift is interpolated between the middles of the
+    study's blocks, in their order, in a circle, from a random moment on.
     """
 
     study: RecordedStudy
@@ -73,11 +73,11 @@ class RecordedBox:
         self._began_s = Random(f"{self.stream}/drift").random() * self._period_s
 
     def is_right(self, layout: Layout) -> bool:
-        """Whether *layout*'s estimate is within the margin of the best one."""
+        """Return whether *layout*'s estimate is within the margin of the best one."""
         return self._truth[layout] >= max(self._truth.values()) + log(1 - self.study.within) - 1e-12
 
     def take(self, proposal: Proposal) -> list[Observed]:
-        """Draw a launch, and take its windows."""
+        """Draw a launch and return its windows."""
         layout, length_s = proposal.layout, proposal.window_s
         random = self._random.get(layout)
         if random is None:
@@ -98,7 +98,7 @@ class RecordedBox:
 
     @property
     def _period_s(self) -> float:
-        """The circle's length: from its last block, drift takes as long back to the first as a block took."""
+        """The circle's length in seconds: from the last block back to the first takes a mean block length."""
         blocks = self.study.drift
         return blocks[-1][0] * len(blocks) / (len(blocks) - 1) if len(blocks) > 1 else 0.0
 
@@ -118,15 +118,15 @@ def record_study(
     launches: Mapping[int, LaunchRecord],
     windows: Iterable[WindowRecord],
 ) -> RecordedStudy:
-    """Make a study something to replay on, from the windows that count; *launches* are by their id.
+    """Build a study for replays from the valid windows of *study*; *launches* are by their id.
 
-    What launches differ by is scaled up by what fitting took from it, sqrt(n / degrees of freedom); what
-    windows of a launch differ by is as it was. Where blocks and layouts leave no launch over to tell the
-    noise (a race's later blocks may be single launches) the whole study is taken as one block: drift is then
+    Differences between launches are scaled by sqrt(n / degrees of freedom), because fitting reduced them;
+    differences between windows of a launch are not. If blocks and layouts leave no degree of freedom for the
+    noise (a race's later blocks may be single launches), the whole study counts as one block: drift is then
     a part of the noise between launches.
 
     Raises:
-        ConfigError: it has fewer than two layouts to choose from, or nothing tells its noise.
+        ConfigError: it has fewer than two measured layouts, or its noise is unknown.
     """
     taken: dict[int, list[WindowRecord]] = defaultdict(list)
     for window in windows:
@@ -189,13 +189,13 @@ class _Launch:
         return fmean(self.values)
 
     def differences(self, expected: float, scale: float) -> tuple[float, ...]:
-        """Its windows' from *expected*, the launch's own part of them scaled."""
+        """Return the windows' differences from *expected*, with the launch's own part scaled."""
         mean = self.mean
         return tuple((mean - expected) * scale + (value - mean) for value in self.values)
 
 
 def _fit(launches: Sequence[_Launch], layouts: Sequence[Layout]) -> tuple[tuple[float, ...], float] | None:
-    """Effects of layouts, and what residuals are to be scaled by; None: the blocks cannot tell."""
+    """Return the layouts' effects and the factor for residuals; None: the blocks do not suffice."""
     numbers = {block: index for index, block in enumerate(dict.fromkeys(one.block for one in launches))}
     model = fit(
         [Observation(layouts.index(one.layout), numbers[one.block], one.mean) for one in launches],
@@ -209,7 +209,7 @@ def _fit(launches: Sequence[_Launch], layouts: Sequence[Layout]) -> tuple[tuple[
 def _path(
     blocks: Mapping[tuple[str, int], Sequence[_Launch]], drift: Mapping[tuple[str, int], float]
 ) -> tuple[tuple[float, float], ...]:
-    """The blocks' effects around 0 at their middles, in time order; of one box, that with most blocks."""
+    """Return the blocks' effects around 0 at their middles, in time order, of the host with most blocks."""
     boxes = [box for box, _ in blocks]
     box = max(dict.fromkeys(boxes), key=boxes.count)
     middles = sorted(

@@ -19,7 +19,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class SuiteNoise:
-    """How windows differ from the truth: standard deviations of the logarithm of throughput."""
+    """The noise of windows: standard deviations of the logarithm of throughput."""
 
     window_sd: float = 0.0  #: of each window
     launch_sd: float = 0.0  #: drawn once per launch, shared by its windows
@@ -44,7 +44,7 @@ class SuiteNoise:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Surfaces to search, and what measuring costs on them."""
+    """Surfaces to search, with the noise and the cost of measuring."""
 
     name: str
     layouts: tuple[Layout, ...]
@@ -71,15 +71,15 @@ class Suite:
 
     @property
     def n_surfaces(self) -> int:
-        """Rows."""
+        """The number of rows."""
         return len(self.surfaces)
 
     def box(self, surface: int, stream: str) -> SimulatedBox:
-        """Where windows of row *surface* are taken; *stream* names its random streams."""
+        """Create the simulated host of row *surface*; *stream* names its random streams."""
         return SimulatedBox(self, surface, stream)
 
     def goal(self, kind: Kind) -> Goal:
-        """What a strategy is asked for; all that it is told."""
+        """Return the goal, which is all information that a strategy gets."""
         return Goal(
             layouts=self.layouts,
             within=self.within,
@@ -93,12 +93,12 @@ class Suite:
 
 @dataclass(slots=True)
 class SimulatedBox:
-    """Takes windows of one surface: launches one after the other, windows of a launch one after the other.
+    """A simulated host that measures one surface: launches and their windows one after the other.
 
-    Every source of noise has a stream of its own, derived from *stream*: one of the drift, one per layout.
-    Whatever strategy asks, the n-th launch of a layout meets the same luck as long as launches have equally
-    many windows, and drift goes through the same values every 600 s. So strategies are compared on the same
-    noise, and neither their order nor the number of processes changes a figure.
+    Every source of noise has its own random stream, derived from *stream*: one for the drift, one per layout.
+    For every strategy the n-th launch of a layout has the same noise if launches have equally many windows,
+    and drift has the same values every 600 s. So strategies are compared on the same noise, and neither their
+    order nor the number of processes changes a figure.
     """
 
     suite: Suite
@@ -124,12 +124,12 @@ class SimulatedBox:
         self._trend_per_h = self._of_layouts(self.suite.trends_per_h)
 
     def is_right(self, layout: Layout) -> bool:
-        """Whether *layout* is truly within the suite's margin of the best."""
-        # 0.98 x 2598.7 has an error of rounding; a layout on the margin must not fall beside it.
+        """Return whether *layout* is truly within the suite's margin of the best."""
+        # 0.98 x 2598.7 has a rounding error; a layout exactly on the margin must count as right.
         return self._truth[layout] >= (1 - self.suite.within) * max(self._truth.values()) * (1 - 1e-12)
 
     def take(self, proposal: Proposal) -> list[Observed]:
-        """Launch a layout and take its windows."""
+        """Launch a layout and return its windows."""
         layout, length_s, noise = proposal.layout, proposal.window_s, self.suite.noise
         random = self._random.get(layout)
         if random is None:
@@ -159,7 +159,7 @@ class SimulatedBox:
                 of_host = self._host.at(middle_s) if self._shared is None else self._shared
                 value += self._drift_factor.get(layout, 1.0) * of_host
             windows.append(
-                # the limit keeps a heavy tail's one in a million within what a float can hold
+                # the limit keeps the rare extreme values of a heavy tail within the range of a float
                 Observed(
                     layout,
                     exp(max(-600.0, min(600.0, value))),
@@ -175,7 +175,7 @@ class SimulatedBox:
         return windows
 
     def take_in_turns(self, proposals: Sequence[Proposal]) -> list[Observed]:
-        """Launch all layouts, one after the other, and take their windows in turns: the host is the same."""
+        """Launch all layouts one after the other; their windows take turns and share the host's effect."""
         began_s = self.now_s
         windows_s = sum(one.n_windows * one.window_s for one in proposals)
         lasts_s = len(proposals) * self.suite.launch_s + (1 + MOST_SKIP_SHARE) * windows_s
@@ -188,13 +188,13 @@ class SimulatedBox:
         return windows
 
     def _of_layouts(self, rows: tuple[tuple[float, ...], ...]) -> dict[Layout, float]:
-        """The row of this surface, by layout; empty without rows."""
+        """Return the row of this surface by layout; empty without rows."""
         if not rows:
             return {}
         return dict(zip(self.suite.layouts, rows[self.surface if len(rows) > 1 else 0], strict=True))
 
     def _noise_factor(self, layout: Layout) -> float:
-        """How many times the suite's noise *layout* has; random ones have a stream of their own."""
+        """Return *layout*'s noise as a multiple of the suite's; random factors have their own stream."""
         noise = self.suite.noise
         if self.suite.noise_factors:
             return self._of_layouts(self.suite.noise_factors)[layout]
@@ -217,7 +217,7 @@ class Host:
         self._next_spell_s = self._spells.random() * noise.spell_every_s
 
     def at(self, at_s: float) -> float:
-        """The sum of all at *at_s*, which never goes back."""
+        """Return the sum of all changes at *at_s*, which must not decrease between calls."""
         noise = self._noise
         value = self._drift.at(at_s) if self._drift is not None else 0.0
         if noise.tide_amplitude:
@@ -237,8 +237,8 @@ class Host:
 class Drift:
     """A stationary first-order autoregression in continuous time: the Ornstein-Uhlenbeck process.
 
-    A window feels its value at the window's middle. Values at multiples of 600 s come from one stream, those
-    between them from another, given their neighbours: who looks at other times sees the same path.
+    A window gets the value at its middle. Values at multiples of 600 s come from one stream, those between
+    them from another, given their neighbours: the path is the same for every choice of times.
     """
 
     def __init__(self, sd: float, ar1_per_600s: float, random: Random) -> None:
@@ -248,7 +248,7 @@ class Drift:
         self._high_s, self._high = 0.0, self._low  # ... and the next multiple of 600 s
 
     def at(self, at_s: float) -> float:
-        """The drift at *at_s*, which never goes back; on the logarithmic scale."""
+        """Return the drift (logarithm) at *at_s*, which must not decrease between calls."""
         while at_s > self._high_s:
             self._low_s, self._low = self._high_s, self._high
             self._high_s += DRIFT_STEP_S
@@ -266,7 +266,7 @@ class Drift:
 
 
 def _standard(df: float | None, random: Random) -> float:
-    """A draw with mean 0 and variance 1."""
+    """Draw a value with mean 0 and variance 1."""
     normal = random.gauss()
     if df is None:
         return normal

@@ -43,22 +43,22 @@ class OwnScales:
     def likelihood(
         self, posterior: Posterior, above: Array, variance: Array, only: slice = slice(None)
     ) -> Array:
-        """Of "not *above* at all" against the best fit, for *only* these layouts, over all filters.
+        """Return the likelihood ratio of "not *above* at all" to the best fit for *only* these layouts.
 
-        *above* and *variance*: (filters, layouts); the variance is that by the pooled noise. The result is a
-        multiple of `limits`: up to 1 a layout counts as worse.
+        *above* and *variance*: (filters, layouts); the variance is by the pooled noise. The result is over
+        all filters and a multiple of `limits`: up to 1 a layout counts as worse.
         """
         ratio = np.exp(_log_sum(self._logs(above, variance, only)) - _log_sum(self.weights[:, only]))
         found: Array = posterior.weight @ ratio / self.limits[only]
         return found
 
     def shares(self) -> Array:
-        """The weights at the best fit, which sum to 1 for each filter and layout."""
+        """Return the weights at the best fit, which sum to 1 for each filter and layout."""
         found: Array = np.exp(self.weights - _log_sum(self.weights)[:, :, None, None])
         return found
 
     def is_noisier(self, k: int, leader: int, posterior: Posterior, above: Array, variance: Array) -> bool:
-        """Whether a launch of layout *k* reduces the variance of its gap more than one of the leader."""
+        """Return whether a launch of *k* reduces the variance of its gap more than one of the leader."""
         logs = self._logs(above, variance)[:, k : k + 1]
         of_each = np.exp(logs - _log_sum(logs)[:, :, None, None])[:, 0]
         shares = np.tensordot(posterior.weight, of_each, 1)
@@ -91,7 +91,7 @@ def own_scales(posterior: Posterior, leader: int) -> OwnScales:
 
 
 def _log_sum(logs: Array) -> Array:
-    """The logarithm of the sum over both scales."""
+    """Return the logarithm of the sum over both scales."""
     flat = logs.reshape(*logs.shape[:2], -1)
     most = flat.max(axis=2)
     found: Array = most + np.log(np.exp(flat - most[:, :, None]).sum(axis=2))
