@@ -36,7 +36,7 @@ Labelling = Sequence[bool]  #: per pair: whether the second launch is A
 
 @dataclass(frozen=True, slots=True)
 class AlarmRate:
-    """How often a rule found a difference between a layout and itself."""
+    """The number of false differences that a rule finds between a layout and itself."""
 
     rule: str  #: ranking, race, welch
     n_alarms: int
@@ -47,13 +47,13 @@ class AlarmRate:
 
     @property
     def ratio(self) -> float:
-        """The share with a false alarm."""
+        """The share of labellings with a false alarm."""
         return self.n_alarms / self.n
 
 
 @dataclass(frozen=True, slots=True)
 class Separate:
-    """The ranking's rule on studies that share no launch."""
+    """The false alarms of the ranking's rule in separate studies without common launches."""
 
     n_alarms: int
     n: int
@@ -63,7 +63,7 @@ class Separate:
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """The smallest difference that is found with POWER, after so long."""
+    """The smallest difference that is found with the power `POWER` after a number of hours."""
 
     hours: float
     n_pairs: int  #: that fit in
@@ -72,7 +72,7 @@ class Detectable:
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """What a layout against itself shows."""
+    """The result of a comparison of a layout with itself."""
 
     n_pairs: int
     confidence: float
@@ -90,14 +90,14 @@ def self_test(
     within: float = WITHIN,
     seed: int = 1,
 ) -> SelfTest:
-    """Try tuner's rules and Welch's test on labellings of *pairs*, two or more.
+    """Apply tuner's rules and Welch's test to labellings of *pairs*.
 
     Args:
-        pairs: in the order they were made.
-        launch_s: what a launch takes with its windows, for what can be seen per hour.
-        confidence: of the rules; a rule is to give 1 - confidence false alarms at most.
+        pairs: two or more, in the order of their launches.
+        launch_s: duration of a launch with its windows, to compute the detectable difference per hour.
+        confidence: of the rules; a rule may give at most a share of 1 - confidence false alarms.
         within: the race's margin.
-        seed: of the labellings.
+        seed: of the random labellings.
     """
     if len(pairs) < 2:
         raise ValueError(f"{len(pairs)} pairs")
@@ -113,7 +113,7 @@ def self_test(
         n_alarms, n = sum(map(alarm, labellings)), len(labellings)
         low, high = (n_alarms / n, n_alarms / n) if every else wilson_interval(n_alarms, n)
         rates.append(AlarmRate(name, n_alarms, n, every, low, high))
-    # A and B are the same, so that the mean difference is known: 0.
+    # A and B are the same layout, so the mean difference is known to be 0.
     square = MeanSquare(fsum(gap**2 for gap in _gaps(pairs)) / (2 * len(pairs)), len(pairs))
     sd = estimate_sd(square, confidence)
     return SelfTest(
@@ -127,7 +127,7 @@ def self_test(
 
 
 def detectable(sd: Estimate, hours: float, launch_s: float, confidence: float) -> Detectable:
-    """The difference that a paired t-test at *confidence* finds with POWER after *hours* of pairs."""
+    """Compute the difference that a paired t-test finds with the power `POWER` after *hours* of pairs."""
     n_pairs = int(hours * 3600 / (2 * launch_s))
     if n_pairs < 2 or sd.mean is None or sd.low is None or sd.high is None:
         return Detectable(hours, n_pairs, None)
@@ -137,7 +137,7 @@ def detectable(sd: Estimate, hours: float, launch_s: float, confidence: float) -
 
 
 def ranking_alarm(pairs: Sequence[Pair], labels: Labelling, confidence: float) -> bool:
-    """Whether the ranking would tell A from B: for two layouts in whole blocks, the paired t-test."""
+    """Return whether the ranking finds A and B different: for two layouts, the paired t-test."""
     gaps = [-gap if swap else gap for gap, swap in zip(_gaps(pairs), labels, strict=True)]
     n = len(gaps)
     spread = sqrt(variance(gaps) / n)
@@ -145,7 +145,7 @@ def ranking_alarm(pairs: Sequence[Pair], labels: Labelling, confidence: float) -
 
 
 def race_alarm(pairs: Sequence[Pair], labels: Labelling, confidence: float, within: float) -> bool:
-    """Whether a strict race of A and B would, at any look, name one of them and not the other as its tie."""
+    """Return whether a strict race of A and B names, at any time, one of them without the other as a tie."""
     one = pairs[0][0][0].layout
     a, b = replace(one, variant="A"), replace(one, variant="B")
     lengths = [window.length_s for pair in pairs for launch in pair for window in launch]
@@ -169,7 +169,7 @@ def race_alarm(pairs: Sequence[Pair], labels: Labelling, confidence: float, with
 
 
 def welch_alarm(pairs: Sequence[Pair], labels: Labelling, confidence: float) -> bool:
-    """Whether Welch's test would, if windows of one launch were independent: they are not."""
+    """Return whether Welch's test finds A and B different; it wrongly takes windows as independent."""
     of: tuple[list[float], list[float]] = ([], [])
     for pair, swap in zip(pairs, labels, strict=True):
         for place, launch in enumerate(pair):
@@ -187,7 +187,7 @@ def _gaps(pairs: Sequence[Pair]) -> list[float]:
 
 
 def _labellings(n_pairs: int, seed: int) -> tuple[list[tuple[bool, ...]], bool]:
-    """All ways to label *n_pairs* pairs, or a sample of them; and whether it is all."""
+    """Return all ways to label *n_pairs* pairs, or a sample of them; and whether they are all."""
     if 2**n_pairs <= MOST_LABELLINGS:
         return list(product((False, True), repeat=n_pairs)), True
     random = Random(f"{seed}/labels")
@@ -197,7 +197,7 @@ def _labellings(n_pairs: int, seed: int) -> tuple[list[tuple[bool, ...]], bool]:
 
 
 def _separate(pairs: Sequence[Pair], confidence: float, seed: int) -> Separate | None:
-    """Studies of a few pairs each that follow one another, labelled once."""
+    """Split *pairs* into consecutive small studies, label each once, and count false alarms."""
     n = len(pairs) // PAIRS_OF_A_STUDY
     if not n:
         return None

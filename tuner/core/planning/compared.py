@@ -23,13 +23,13 @@ from tuner.core.search.recheck import Launched
 from tuner.core.stats.interval import Estimate
 from tuner.core.windows.launch_sums import LaunchTally, tally
 
-# Whether a box drifted on within blocks: then its blocks look calmer than what it does over hours.
+# Whether the host drifted within blocks: then its noise between blocks looks smaller than over hours.
 #
-# Layouts run in random order within a block. How far a launch is from the next, once layouts are taken off,
-# does then not depend on the order within blocks, unless the box moved on meanwhile: neighbours are alike.
+# Layouts run in random order within a block. Without effects of layouts, the difference of consecutive
+# launches does not depend on the order, unless the host drifted: then neighbours are more similar.
 #
-# It is found in 98 % of pairs of studies with 24 layouts, in 47 % of those with 6 layouts in 5 blocks, where
-# the drift's correlation is 0.9 after ten minutes; where it does not go on, in 2 to 3 % (bench/compare.py).
+# With a drift whose correlation is 0.9 after ten minutes, the test finds it in 98 % of pairs of studies with
+# 24 layouts, in 47 % of those with 6 layouts in 5 blocks; without it, in 2 to 3 % (bench/compare.py).
 
 LEAST_SHARE = 0.01  #: how often it is found where it is not
 _SHUFFLES = 499
@@ -37,9 +37,9 @@ _SWEEPS = 10
 
 
 def drifts_on(launches: Sequence[Launched]) -> bool:
-    """Whether *launches*, in the order in which they ran, show that the box drifted on within blocks.
+    """Test whether *launches*, in the order of their run, show a drift of the host within blocks.
 
-    A permutation test: orders within blocks that would have done as well are drawn, always the same ones.
+    A permutation test with random orders within blocks, which are the same for the same input.
     """
     blocks = _without_layouts(launches)
     seen = _alikeness(blocks)
@@ -60,7 +60,7 @@ def _alikeness(blocks: Sequence[Sequence[float]]) -> float:
 
 
 def _without_layouts(launches: Sequence[Launched]) -> list[list[float]]:
-    """Per block, in order, what layouts do not explain; they are fitted beside the blocks, by turns."""
+    """Return per block, in order, the values without effects of layouts (fitted by alternating sweeps)."""
     left = [launch.value for launch in launches]
     of_layouts, of_blocks = defaultdict(list), defaultdict(list)
     for place, launch in enumerate(launches):
@@ -89,7 +89,7 @@ _LEAST_LOAD = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One of the two studies."""
+    """One of the two studies, with its ranking and windows."""
 
     name: str  #: of its file
     study: StudyRecord
@@ -98,13 +98,13 @@ class Known:
 
     @property
     def best(self) -> Layout | None:
-        """The layout that it names first; None: it ranks none."""
+        """The layout that the study ranks first; None: it ranks none."""
         return next((row.layout for row in self.ranking.rows if row.rank is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """What became of the best layout."""
+    """The best layouts of both studies, and their ratio in each study."""
 
     before: Layout | None
     after: Layout | None
@@ -114,13 +114,13 @@ class Best:
 
     @property
     def moved(self) -> bool:
-        """Whether another layout is named."""
+        """Whether the second study names another layout."""
         return self.before != self.after
 
 
 @dataclass(frozen=True, slots=True)
 class StudyComparison:
-    """All that is said of two studies."""
+    """The full comparison of two studies."""
 
     before: Known
     after: Known
@@ -134,7 +134,7 @@ class StudyComparison:
 
     @property
     def throughput(self) -> Changes:
-        """Of items per second."""
+        """The changes of items per second."""
         return self.figures["throughput"]
 
 
@@ -151,7 +151,7 @@ def compare_studies(before: Known, after: Known, confidence: float) -> StudyComp
     drifting: tuple[str, ...] = ()
     for figure in FIGURES:
         sides = [_side(known, own, figure, idle) for known, own in zip((before, after), tallies, strict=True)]
-        # What drifts with the box is best known of throughput; of all else layouts are of unlike noise.
+        # Throughput drifts with the host, which blocks remove; for other figures, noise differs by layout.
         found = (changes if figure == "throughput" else estimate_changes)(sides[0], sides[1], confidence)
         if found.layouts:
             figures[figure] = found
@@ -213,7 +213,7 @@ def _tallies(known: Known) -> Sequence[LaunchTally]:
 def _side(known: Known, tallies: Sequence[LaunchTally], figure: Figure, idle: set[Layout]) -> Side:
     block_of = blocks_of(tallies, joins_single=known.study.strategy not in _FIXED)
     values = {one.launch: _value(one, figure) for one in tallies if one.layout not in idle}
-    # A layout that one launch says nothing of is left out: what is left would be those that did well.
+    # A layout with a launch without this figure is left out, because its other launches are biased.
     unknown = {one.layout for one in tallies if values.get(one.launch) is None}
     launches = [
         Launched(block_of[one.launch], one.layout, log(value))
@@ -224,7 +224,7 @@ def _side(known: Known, tallies: Sequence[LaunchTally], figure: Figure, idle: se
 
 
 def _value(launch: LaunchTally, figure: Figure) -> float | None:
-    """What a launch gave, above 0; None: not known."""
+    """Return the figure of a launch, above 0; None: unknown."""
     value: float | None
     if figure == "throughput":
         value = launch.n_done / launch.length_s
@@ -243,7 +243,7 @@ def _value(launch: LaunchTally, figure: Figure) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Slower:
-    """What a release is judged by: the layouts as a whole, and the one that was best."""
+    """The verdict on a release: by all layouts together, and by the layout that was best."""
 
     by: float  #: the share that it may be slower by
     #: slower by more, with the confidence, or nothing finished any more; None stands for all together
@@ -253,9 +253,9 @@ class Slower:
 
 
 def slower(found: StudyComparison, by: float) -> Slower:
-    """Whether the second study is slower by more than *by*: all layouts together, or the first one's best.
+    """Test whether the second study is slower by more than *by*: all layouts together, or the first's best.
 
-    Each is found slower by luck alone in half of ``1 - confidence`` at most, so both together in all of it.
+    Each has a false-alarm rate of at most half of ``1 - confidence``, so both together of at most all of it.
     """
     ratios: dict[Layout | None, Estimate] = {}
     if found.throughput.shared is not None:

@@ -33,7 +33,7 @@ _TOLD_ALREADY = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What is not the same in how two studies were made."""
+    """A difference in how two studies were made."""
 
     name: str  #: as `python`, or the place in the config, as `config: study.window`
     before: str | None  #: None: not there
@@ -41,7 +41,7 @@ class Difference:
 
 
 def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]:
-    """What differs, as it was in effect: what was written out and what stood for it by default are alike."""
+    """Yield the differences of effective settings: a written value equals the same value by default."""
     pairs = [_asked(before), _asked(after)]
     for name in pairs[0]:
         if pairs[0][name] != pairs[1][name]:
@@ -57,13 +57,13 @@ def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]
     configs = [_in_effect(study) for study in (before, after)]
     for name in sorted({*configs[0], *configs[1]} - _TOLD_ALREADY):
         one, other = configs[0].get(name), configs[1].get(name)
-        # What two services are configured by differs in everything, which says nothing more.
+        # Configs of different services differ everywhere, which adds no information.
         if one != other and (before.service == after.service or name.startswith("study.")):
             yield Difference(f"config: {name}", _short(one), _short(other))
 
 
 def _inner_threads(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]:
-    """Layouts of both studies whose workers computed in more threads than they have, for another reason."""
+    """Yield layouts of both studies whose workers had more threads than set, for different reasons."""
     causes = [{one.layout: one.cause for one in inner_threads_of(study)} for study in (before, after)]
     for layout in before.layouts:
         one, other = causes[0].get(layout), causes[1].get(layout)
@@ -72,9 +72,9 @@ def _inner_threads(before: StudyRecord, after: StudyRecord) -> Iterator[Differen
 
 
 def _made(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """What is known of both; where variants differ in a fact in one of them, of the variants both have.
+    """Return the comparable facts of both studies; for facts that differ by variant, of shared variants only.
 
-    The other may keep it for all, as it measured fewer.
+    If only one study has variants that differ in a fact, the other may store one value for all.
     """
     found = (before.provenance, after.provenance)
     names = found[0].workers.differing | found[1].workers.differing
@@ -113,7 +113,7 @@ def _asked(study: StudyRecord) -> dict[str, str]:
 
 
 def _in_effect(study: StudyRecord) -> dict[str, str]:
-    """Every setting by its place; what the config left to tuner is as the study took it."""
+    """Return every setting by its place; settings without a value in the config have the study's value."""
     found = dict(_flat(study.config.sections))
     taken = {
         "repeats": study.n_blocks or None,
@@ -139,7 +139,7 @@ def _is_as_fast(one: str | None, other: str | None) -> bool:
 
 
 def _flat(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Every leaf of a config with its place in it, as ``study.window``; what is null is not there."""
+    """Yield every leaf of a config with its place, as ``study.window``; null values are left out."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _flat(inner, f"{place}.{name}" if place else str(name))

@@ -37,7 +37,7 @@ LEAST_SAVED = 0.05  #: what saves less than this limits nothing
 
 @dataclass(frozen=True, slots=True)
 class ForecastOptions:
-    """Which study is to be foretold, or that study with one cause halved."""
+    """The study to simulate: its kind and margin, possibly with one cause halved."""
 
     kind: Kind
     within: float
@@ -47,7 +47,7 @@ class ForecastOptions:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What the races are run on; small enough to be sent to another process."""
+    """The input of the simulated races; small enough to be sent to another process."""
 
     layouts: tuple[Layout, ...]
     surfaces: tuple[tuple[float, ...], ...]  #: items/s, a row each, as *layouts* are ordered
@@ -64,7 +64,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStudy:
-    """What one simulated study took."""
+    """The result and the cost of one simulated study."""
 
     n_windows: int
     n_launches: int
@@ -75,7 +75,7 @@ class SimulatedStudy:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What such studies take. Means and quantiles are at least so much where some were cut off."""
+    """The cost of such studies. Means and quantiles are lower limits if some studies were cut off."""
 
     n: int  #: simulated studies
     n_cut_off: int  #: of these, without an answer after CAP_WINDOWS
@@ -95,13 +95,13 @@ class Cost:
 
     @property
     def is_p90_known(self) -> bool:
-        """Whether nine in ten had an answer."""
+        """Whether at least nine in ten studies had an answer."""
         return self.n_cut_off <= self.n - ceil(0.9 * self.n)
 
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What halving one cause would do to the asked study."""
+    """The effect of halving one cause on the requested study."""
 
     cause: Cause
     saved_ratio: float  #: of the hours, on the same surfaces; below 0 where chance makes it longer
@@ -110,9 +110,9 @@ class Saving:
 
 
 def questions(kind: Kind, within: float, *, in_turns: bool = False) -> list[ForecastOptions]:
-    """All that is to be simulated, the asked study (*kind*, *within*) first, its halved causes last.
+    """Return all studies to simulate: first the requested one (*kind*, *within*), last its halved causes.
 
-    *in_turns*: the asked study also with layouts that take turns.
+    *in_turns*: also simulate the requested study with layouts that take turns.
     """
     asked = ForecastOptions(kind, within)
     turns = [ForecastOptions(kind, within, in_turns=True)] if in_turns else []
@@ -123,7 +123,7 @@ def questions(kind: Kind, within: float, *, in_turns: bool = False) -> list[Fore
 
 
 def simulate(basis: Basis, question: ForecastOptions, row: int) -> SimulatedStudy:
-    """One study: surface *row*, with the same luck whatever the question."""
+    """Simulate one study on surface *row*; all questions get the same random noise."""
     noise, launch_s, surface = basis.noise, basis.launch_s, basis.surfaces[row]
     match question.halved:
         case "launch":
@@ -164,7 +164,7 @@ def simulate(basis: Basis, question: ForecastOptions, row: int) -> SimulatedStud
 
 
 def cost_of(courses: Sequence[SimulatedStudy], launch_s: float) -> Cost:
-    """The figures of one or more simulated studies."""
+    """Summarise one or more simulated studies."""
     n = len(courses)
     rank = ceil(0.9 * n) - 1
     hours = [one.hours for one in courses]
@@ -186,9 +186,9 @@ def cost_of(courses: Sequence[SimulatedStudy], launch_s: float) -> Cost:
 def savings(
     asked: Mapping[int, SimulatedStudy], halved: Mapping[Cause, Mapping[int, SimulatedStudy]]
 ) -> tuple[Saving, ...]:
-    """What halving each cause saves, the most first; by row, so that both meet the same surface and luck.
+    """Compute the saving by halving each cause, largest first, by rows with equal surface and noise.
 
-    A cause without a row in common with the asked study is left out.
+    A cause without a row in common with the requested study is left out.
     """
     found = []
     for cause, courses in halved.items():
@@ -197,7 +197,7 @@ def savings(
             continue
         before, after = [asked[row].hours for row in rows], [courses[row].hours for row in rows]
         ratio = fmean(after) / fmean(before)
-        # Of a ratio of means, by the delta method
+        # Standard error of a ratio of means, by the delta method
         spread = [one - ratio * other for one, other in zip(after, before, strict=True)]
         se = stdev(spread) / sqrt(len(rows)) / fmean(before) if len(rows) > 1 else 0.0
         found.append(Saving(cause, 1 - ratio, se, fmean(after)))
@@ -205,12 +205,12 @@ def savings(
 
 
 def limiting(found: Iterable[Saving]) -> tuple[Saving, ...]:
-    """Of *savings*, the most first: what limits the study, and what does so nearly as much; none: nothing."""
+    """Return the cause that limits the study and those nearly as strong; *found* is sorted; may be empty."""
     kept = [one for one in found if one.saved_ratio >= max(LEAST_SAVED, 2 * one.se)]
     return tuple(one for one in kept if one.saved_ratio >= NEARLY * kept[0].saved_ratio)
 
 
-# Throughput surfaces as a service may have them, given what is known of some of its layouts.
+# Plausible throughput surfaces of a service, given the measured levels of some layouts.
 
 
 _REACHES = (1.0, 2.0, 4.0)  #: in logarithms of P and T: how far layouts are alike
@@ -222,9 +222,9 @@ _LEVEL_SD = 10.0  #: of the mean: nothing is known of it
 def draw_surfaces(
     layouts: Sequence[Layout], known: Mapping[Layout, PilotLevel], n: int, seed: int
 ) -> list[tuple[float, ...]]:
-    """*n* surfaces over *layouts*: items per second, as they are ordered.
+    """Draw *n* surfaces over *layouts*: items per second, in the order of *layouts*.
 
-    *known* may hold other layouts too; one at least.
+    *known* must have at least one layout, and may have layouts that are not in *layouts*.
     """
     generator = np.random.Generator(np.random.PCG64(seed))
     measured = list(known)
@@ -240,7 +240,7 @@ def draw_surfaces(
 
 
 class _Fit:
-    """The process with given parameters, through what was measured."""
+    """A Gaussian process with given parameters, fitted to the measured layouts."""
 
     def __init__(
         self,
@@ -264,7 +264,7 @@ class _Fit:
         self._root: NDArray[np.float64] | None = None
 
     def draw(self, generator: np.random.Generator) -> NDArray[np.float64]:
-        """One surface, in logarithms."""
+        """Draw one surface of logarithms."""
         if self._root is None:
             values, vectors = np.linalg.eigh(self._rest)
             self._root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -279,7 +279,7 @@ def _covariance(layouts: Sequence[Layout], reach: float, swing: float, own: floa
     covariance = swing**2 * np.exp(-square / 2) + _LEVEL_SD**2
     same = np.array([[float(one == other) for other in layouts] for one in layouts])
     variant = np.array([[float(one.variant != other.variant) for other in layouts] for one in layouts])
-    # Variants of a layout have a level of their own, as far from each other as layouts may be.
+    # Each variant of a layout has its own level, as different from the others as levels of layouts may be.
     covariance -= variant * swing**2 * np.exp(-square / 2) / 2
     found: NDArray[np.float64] = covariance + own**2 * same
     return found

@@ -32,7 +32,7 @@ _LEAST_WEIGHT = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class _LaunchPair:
-    """The launches of one layout in either study."""
+    """The launches of one layout in both studies."""
 
     n: tuple[int, int]
     means: tuple[float, float]
@@ -45,7 +45,7 @@ class _LaunchPair:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One distribution that the layouts' noises may have."""
+    """One possible distribution of the layouts' noises."""
 
     weight: float
     df: float
@@ -56,8 +56,8 @@ class _Part:
 def estimate_changes(before: Side, after: Side, confidence: float) -> Changes:
     """Compare two studies, each layout by its own noise; *confidence* is of all intervals together.
 
-    Without a layout that was launched twice nothing tells the noise: then ratios have no interval. There is
-    no interval of what all share, and nothing is told beside the others.
+    If no layout was launched twice, the noise is unknown and ratios have no interval. The shared change has
+    no interval, and no layout has a change relative to the others.
     """
     of_each = [_values(side) for side in (before, after)]
     seen = {
@@ -98,7 +98,7 @@ def _seen(before: Sequence[float], after: Sequence[float]) -> _LaunchPair:
 
 
 def _parts(seen: Sequence[_LaunchPair]) -> list[_Part]:
-    """What the noises may be like, by weight; empty: nothing tells, or there is none."""
+    """Return the possible distributions of the noises by weight; empty: the noise is unknown or zero."""
     known = [one for one in seen if one.df]
     if not known:
         return []
@@ -127,7 +127,7 @@ def _squares(one: _LaunchPair, noisier: float) -> float:
 
 
 def _log_likelihood(df: float, at: float, squares: Sequence[tuple[int, float]]) -> float:
-    """Of sums of squares, each with its degrees of freedom, where exp(*at*) is the variances' middle."""
+    """Return the log likelihood of sums of squares with their degrees of freedom; exp(*at*): their middle."""
     prior = df * exp(at)
     return fsum(
         lgamma((df + own) / 2) - lgamma(df / 2) + df / 2 * log(prior) - (df + own) / 2 * log(prior + square)
@@ -136,7 +136,7 @@ def _log_likelihood(df: float, at: float, squares: Sequence[tuple[int, float]]) 
 
 
 def _middle(df: float, squares: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """Where the likelihood has its one top, on the logarithmic scale, and how wide that is."""
+    """Return the place of the likelihood's only maximum, as a logarithm, and its width."""
     logs = [log(square / own) for own, square in squares]
     low, high = min(logs) - 3, max(logs) + 3
     for _ in range(40):
@@ -150,7 +150,7 @@ def _middle(df: float, squares: Sequence[tuple[int, float]]) -> tuple[float, flo
 
 
 def _reach(one: _LaunchPair, parts: Sequence[_Part], doubt: float) -> float | None:
-    """Half of an interval that is wrong with probability *doubt*; None: unknown."""
+    """Return half of an interval that is wrong with probability *doubt*; None: unknown."""
     if not parts:
         return None
     scales = [

@@ -23,7 +23,7 @@ DRIFT_TAU_S = 3600.0  #: so slowly the box is taken to drift: a pilot is too sho
 
 @dataclass(frozen=True, slots=True)
 class PilotLevel:
-    """What a layout gave: the logarithm of items per second (or per CPU second), and its standard error."""
+    """A layout's level: the logarithm of items per second (or per CPU second), and its standard error."""
 
     log_value: float
     se: float
@@ -31,7 +31,7 @@ class PilotLevel:
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """What a study knows of its noise. Standard deviations are ratios of the throughput."""
+    """The noise of a study. Standard deviations are ratios of the throughput."""
 
     levels: Mapping[Layout, PilotLevel]
     window: Estimate | None  #: of one window of *window_s*; None: nothing tells it from the launch's
@@ -47,9 +47,9 @@ class Pilot:
 
     @property
     def noise(self) -> SuiteNoise:
-        """The same for a simulation.
+        """The noise for a simulation.
 
-        Within a launch, noise is taken to average out over time: four times as long is half as noisy.
+        Noise within a launch is assumed to average out over time: four times the length has half the noise.
         """
         window = 0.0 if self.window is None else self.window.mean or 0.0
         return SuiteNoise(
@@ -69,15 +69,15 @@ def pilot_of(
     within_window: Callable[[], MeanSquare | None] = lambda: None,
     confidence: float = CONFIDENCE,
 ) -> Pilot | None:
-    """Read a study as a pilot; None: no layout was launched twice, so nothing tells how launches differ.
+    """Read a study as a pilot; None: no layout was launched twice, so the noise of launches is unknown.
 
     Args:
-        windows: all of the study; void ones are left out.
-        measured: what those of each launch add up to.
-        launch_s: what a launch takes beside its windows.
-        objective: what is to be large.
-        within_window: gives the variance of one second within a window, as a ratio of the throughput; it is
-            asked where no launch has two windows to compare.
+        windows: all windows of the study; invalid ones are left out.
+        measured: the sums of each launch.
+        launch_s: duration of a launch without its windows, in seconds.
+        objective: the figure to maximise.
+        within_window: returns the variance of one second within a window, as a ratio of the throughput; it is
+            called if no launch has two windows to compare.
         confidence: of the intervals.
     """
     compared = _compare(measured, objective)
@@ -115,14 +115,14 @@ def noise_of(
     within_window: Callable[[], MeanSquare | None] = lambda: None,
     confidence: float = CONFIDENCE,
 ) -> tuple[Estimate, Estimate | None] | None:
-    """`Pilot.launch` and `Pilot.window` alone, for which no windows are read; arguments as of `pilot_of`."""
+    """Estimate only `Pilot.launch` and `Pilot.window`, which need no windows; arguments as of `pilot_of`."""
     compared = _compare(measured, objective)
     return None if compared is None else compared.noise(within_window, confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Launches, and what layouts and blocks do not explain of them."""
+    """Launches, with the fit of layouts and blocks."""
 
     tallies: Sequence[LaunchTally]
     launches: Sequence[LaunchMean]  #: the same
@@ -132,18 +132,18 @@ class _Compared:
 
     @property
     def residual(self) -> MeanSquare:
-        """Variance of a launch's logarithm."""
+        """The variance of a launch's logarithm around the fit."""
         return MeanSquare(self.fitted.residual_ss / self.fitted.residual_df, self.fitted.residual_df)
 
     @property
     def window_s(self) -> float:
-        """Mean length of a window."""
+        """The mean length of a window in seconds."""
         return fsum(one.length_s for one in self.tallies) / sum(one.n_windows for one in self.tallies)
 
     def noise(
         self, within_window: Callable[[], MeanSquare | None], confidence: float
     ) -> tuple[Estimate, Estimate | None]:
-        """`Pilot.launch` and `Pilot.window`."""
+        """Estimate `Pilot.launch` and `Pilot.window`."""
         second = _per_second(self.tallies, self.launches) or within_window()
         if second is None:
             return estimate_sd(self.residual, confidence), None
@@ -153,7 +153,7 @@ class _Compared:
 
 
 def _compare(measured: Sequence[LaunchTally], objective: str) -> _Compared | None:
-    """None: no layout was launched twice."""
+    """Fit layouts and blocks to the launches; None: no layout was launched twice."""
     tallies = [one for one in measured if one.n_done and launch_value(one, objective) > 0]
     block_of = blocks_of(tallies, joins_single=True)
     layouts = sorted({one.layout for one in tallies})
@@ -167,10 +167,10 @@ def _compare(measured: Sequence[LaunchTally], objective: str) -> _Compared | Non
 
 
 def batch_square(rates: Sequence[Sequence[float]], batch_s: float) -> MeanSquare | None:
-    """Variance of one second, from batches of windows: their rates, *batch_s* long; None: too few of them.
+    """Estimate the variance of one second from the rates of batches of *batch_s* seconds; None: too few.
 
-    Batches next to each other are more alike than windows are where throughput wanders; then this is too
-    small, and what is missing is taken for the launch's.
+    If throughput drifts slowly, neighbouring batches are more similar than windows. Then the result is too
+    small, and the difference is attributed to the noise of launches.
     """
     squares, df = 0.0, 0
     for of_window in rates:
@@ -188,7 +188,7 @@ def _launch_mean(one: LaunchTally, number: Mapping[Layout, int], block: int, obj
 
 
 def _per_second(tallies: Sequence[LaunchTally], launches: Sequence[LaunchMean]) -> MeanSquare | None:
-    """From one window of a launch to its next, as if both had lasted one second."""
+    """Return the variance between windows of one launch, scaled to windows of one second."""
     df = sum(one.n_windows - 1 for one in launches)
     if not df:
         return None
@@ -204,7 +204,7 @@ def _drift_sd(
     windows: Sequence[WindowRecord],
     block_of: Mapping[int, int],
 ) -> float:
-    """What the box drifts by over hours.
+    """Estimate the standard deviation of the host's drift over hours.
 
     Blocks minutes apart differ by less: of a process with the correlation rho(t) = exp(-t / tau), the
     expected variance between blocks is sd**2 * (1 - mean rho over pairs of blocks).

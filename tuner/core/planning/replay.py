@@ -22,30 +22,30 @@ Look = Callable[[Answer, int], None]  #: gets what is claimed after each block, 
 
 
 class ReplayBox(Protocol):
-    """Where the windows of a replay come from."""
+    """A simulated host, the source of a replay's windows."""
 
     now_s: float  #: since the study began
     n_windows: int
     n_launches: int
 
     def take(self, proposal: Proposal) -> list[Observed]:
-        """Launch a layout and take its windows."""
+        """Launch a layout and return its windows."""
 
     def is_right(self, layout: Layout) -> bool:
-        """Whether *layout* is truly within the margin of the best."""
+        """Return whether *layout* is truly within the margin of the best."""
 
 
 @runtime_checkable
 class TurnsBox(ReplayBox, Protocol):
-    """One where layouts can take turns."""
+    """A simulated host on which layouts can take turns."""
 
     def take_in_turns(self, proposals: Sequence[Proposal]) -> list[Observed]:
-        """Launch layouts together and take their windows in turns."""
+        """Launch layouts together and return their windows, taken in turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedStudy:
-    """What became of one study."""
+    """The result of one replayed study."""
 
     surface: int
     repeat: int
@@ -59,7 +59,7 @@ class ReplayedStudy:
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """Which strategy is to be replayed on what; small enough to be sent to another process."""
+    """The strategy and the suite of a replay; small enough to be sent to another process."""
 
     suite: Suite | RecordedStudy
     strategy: str
@@ -104,14 +104,14 @@ def run(
     cap: int = CAP_WINDOWS,
     look: Look | None = None,
 ) -> ReplayedStudy:
-    """Let *strategy* decide until it has its answer, proposes nothing more, or has taken *cap* windows.
+    """Run *strategy* until it has its answer, proposes nothing more, or has taken *cap* windows.
 
-    A strategy that promises something has answered when it says that it has; one that promises nothing, when
-    it proposes nothing more. No answer is wrong, and costs *cap* windows: what it did not take of them is
+    A strategy with a guarantee has answered when it reports so; one without, when it proposes nothing more. A
+    study without an answer counts as wrong, and costs *cap* windows: the windows that it did not take are
     charged as launches of one window of the longest length.
 
     Raises:
-        ValueError: it asks for what it was not offered.
+        ValueError: it proposes a layout or a window length that the goal does not have.
     """
     answer = strategy.answer()
     while not answer.reached and box.n_windows < cap:
@@ -143,9 +143,9 @@ def run(
 
 
 def summary(job: ReplayJob, runs: Sequence[ReplayedStudy]) -> ReplaySummary:
-    """The figures of *runs*, which are one or more.
+    """Summarise one or more *runs*.
 
-    Percentiles are of the nearest rank: a number of windows that was really taken.
+    Percentiles are by nearest rank, so they are numbers of windows of real runs.
     """
     n, n_right = len(runs), sum(one.right for one in runs)
     low, high = wilson_interval(n_right, n)
@@ -172,7 +172,7 @@ def summary(job: ReplayJob, runs: Sequence[ReplayedStudy]) -> ReplaySummary:
 def _take(
     box: ReplayBox, goal: Goal, proposals: Sequence[Proposal], cap: int, *, in_turns: bool
 ) -> list[Observed]:
-    """Take the windows of launches that follow each other or take turns, as far as the *cap* allows."""
+    """Take the windows of launches that follow each other or take turns, up to *cap* windows."""
     for proposal in proposals:
         _check(proposal, goal)
     if in_turns:

@@ -363,7 +363,7 @@ class Racing:
 
 
 class Race(Racing):
-    """First a block of layouts in random order; then, one launch a block, whatever decides most."""
+    """Race on one host: first a block of layouts in random order; then one launch per block."""
 
     def __init__(self, goal: Goal, seed: int) -> None:
         super().__init__(goal, seed)
@@ -371,7 +371,7 @@ class Race(Racing):
         self._n_proposed = 0  #: since the last block was learnt
 
     def propose(self) -> Sequence[Proposal]:
-        """The launches of the next block."""
+        """Return the launches of the next block."""
         if self._first:
             proposals = [Proposal(layout, self._first_window_s()) for layout in self._first_block()]
         else:
@@ -381,12 +381,12 @@ class Race(Racing):
         return proposals
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """Take note of a block."""
+        """Add the windows of a block."""
         self._first, self._n_proposed = False, 0
         self._take_in(windows, failed)
 
     def expected_rest(self) -> Sequence[Proposal] | None:
-        """At most these launches beyond those proposed, in nine races of ten; None: nobody can tell."""
+        """Predict a limit of the launches after the proposed ones, right in nine races of ten, or None."""
         if self._first:
             return None
         rest = self._longest_rest()

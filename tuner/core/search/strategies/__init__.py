@@ -16,17 +16,17 @@ STRATEGIES = {
 
 
 def promises(name: str) -> bool:
-    """Whether the strategy *name* claims anything of its answer."""
+    """Return whether the strategy *name* guarantees its answer."""
     return name == "race"
 
 
 def make_strategy(name: str, goal: Goal, seed: int, n_windows: int | None = None) -> Strategy:
-    """The strategy *name*, one of STRATEGIES; *n_windows* is for those that do not end by themselves.
+    """Create the strategy *name* of STRATEGIES; *n_windows* is for strategies without their own end.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: there is no strategy of that name.
     """
-    # Imported here: a command pays for its own strategy only.
+    # Imported here, so that a command imports only its own strategy.
     match name:
         case "race":
             from tuner.core.search.racing import Race

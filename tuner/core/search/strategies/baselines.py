@@ -16,14 +16,14 @@ from tuner.core.search.strategies.launches import Launches, by_launch, launch_va
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import chi_square_tail, student_t_quantile
 
-# Tests on ranks, as F-race uses them. Checked against scipy.stats in the tests.
+# Rank tests of F-race. The tests compare them with scipy.stats.
 
 _EXACT_UP_TO = 50  #: pairs; from there on the normal approximation of the signed-rank sum is good enough
 
 
 @dataclass(frozen=True, slots=True)
 class FriedmanTest:
-    """Whether columns of a table differ, rows being blocks; rank 1 is the largest of a row."""
+    """Result of a test whether columns of a table differ; rows are blocks, rank 1 is a row's largest."""
 
     p: float  #: of differences like these where columns are alike
     difference_sd: float  #: of a difference of two rank sums, for the t-test after it
@@ -31,7 +31,7 @@ class FriedmanTest:
 
 
 class RankSums:
-    """Ranks within rows of *n_columns* values, added up by column as the rows come."""
+    """Ranks within rows of *n_columns* values, summed by column."""
 
     def __init__(self, n_columns: int) -> None:
         self.n_rows = 0
@@ -39,14 +39,14 @@ class RankSums:
         self._squares = 0.0
 
     def add(self, row: Sequence[float]) -> None:
-        """Take one more row."""
+        """Add one row."""
         self.n_rows += 1
         for column, rank in enumerate(ranks(row)):
             self.sums[column] += rank
             self._squares += rank * rank
 
     def friedman_test(self) -> FriedmanTest:
-        """Friedman's test with Conover's correction for ties, and what his t-tests of pairs after it need.
+        """Compute Friedman's test with Conover's correction for ties, and the input of his pairwise t-tests.
 
         Raises:
             ValueError: fewer than two rows or columns.
@@ -67,7 +67,7 @@ class RankSums:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """1 for the largest; equal values share the mean of their ranks."""
+    """Return the rank of each value: 1 for the largest; equal values share the mean of their ranks."""
     order = sorted(range(len(values)), key=lambda index: -values[index])
     result = [0.0] * len(values)
     first = 0
@@ -82,7 +82,7 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
-    """Two-sided p of Wilcoxon's signed-rank test for *differences* around 0; those that are 0 say nothing.
+    """Return the two-sided p of Wilcoxon's signed-rank test for *differences* around 0; zeros are ignored.
 
     Exact for up to 50 without ties, else the normal approximation with corrections for ties and continuity.
     """
@@ -104,13 +104,13 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 
 
 def _signed_rank_cdf(at: int, n: int) -> float:
-    """The probability that the ranks 1..n with random signs give a positive sum of *at* or less."""
+    """Return the probability that ranks 1..n with random signs have a positive sum of *at* or less."""
     return sum(_signed_rank_ways(n)[: at + 1]) / 2.0**n
 
 
 @lru_cache(maxsize=_EXACT_UP_TO)
 def _signed_rank_ways(n: int) -> list[int]:
-    """In how many ways signs give each sum."""
+    """Return the number of sign combinations for each sum."""
     ways = [1] + [0] * (n * (n + 1) // 2)
     for rank in range(1, n + 1):
         for total in range(len(ways) - 1, rank - 1, -1):
@@ -123,7 +123,7 @@ WINDOWS = 2000  #: the budget when none is given
 
 
 class _Blocks:
-    """Randomised blocks of the layouts that are left, until the windows are used up."""
+    """Randomised blocks of the remaining layouts, until the budget of windows is used."""
 
     def __init__(self, goal: Goal, seed: int, n_windows: int) -> None:
         self._goal, self._random, self._left = goal, Random(seed), n_windows
@@ -144,11 +144,11 @@ class _Blocks:
 
 
 class FRace(_Blocks):
-    """Friedman's test after every block; where it finds a difference, a t-test on rank sums drops layouts.
+    """F-race: Friedman's test per block; if it finds a difference, a t-test on rank sums drops layouts.
 
     With two left, Wilcoxon's signed-rank test decides. It ends with one layout, or when the next block would
-    pass the budget; the best sum of ranks is named. The tests are at the level 1 - confidence after every
-    block, with no allowance for how often they look: it promises nothing that holds at the end.
+    pass the budget; it names the best sum of ranks. The tests are at the level 1 - confidence after every
+    block, without a correction for repeated tests, so the final answer has no guarantee.
 
     Source: Birattari et al. (2002); Lopez-Ibanez et al. (2016), section 2 (irace) for its first test and for
     two candidates.
@@ -162,7 +162,7 @@ class FRace(_Blocks):
         self._leader: Layout | None = None
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """Take note of a block, test, and drop."""
+        """Add a block, test, and drop layouts."""
         row = {}
         for launch in by_launch(windows):
             row[launch[0].layout] = launch_value(launch)
@@ -177,13 +177,13 @@ class FRace(_Blocks):
             self._leader = self._survivors[0] if self._survivors else None
 
     def answer(self) -> Answer:
-        """The best sum of ranks."""
+        """Return the layout with the best sum of ranks."""
         others = [layout for layout in self._survivors if layout != self._leader]
         return Answer(self._leader, False, "none", tuple(others) if self._leader else ())
 
     def _test(self) -> None:
         sums = self._sums
-        if not sums.n_rows:  # no block has them all
+        if not sums.n_rows:  # no block has all survivors
             row = self._rows[-1] if self._rows else {}
             self._leader = max(self._survivors, key=lambda layout: row.get(layout, 0.0))
             return
@@ -205,7 +205,7 @@ class FRace(_Blocks):
         return list(zip(self._survivors, self._sums.sums, strict=True))
 
     def _keep(self, survivors: list[Layout]) -> None:
-        """Go on with *survivors*: their ranks among each other are others than among all."""
+        """Keep only *survivors*, and compute their ranks among each other again."""
         if survivors != self._survivors:
             self._survivors, self._sums, self._differences = survivors, RankSums(len(survivors)), []
             for row in self._rows:
@@ -219,14 +219,14 @@ class FRace(_Blocks):
                 self._differences.append(values[0] - values[1])
 
 
-# One layout after the other: how it was done in 2014, and how hyperfine does it.
+# One layout after the other: the method of 2014, and of hyperfine.
 
 
 class InOrder:
-    """All launches of one layout, then all of the next; the best mean is named, and nothing promised.
+    """All launches of one layout, then all of the next; it names the best mean without any guarantee.
 
-    Whatever the box does meanwhile goes into the difference between layouts: under drift more launches do
-    not help.
+    Changes of the host over time add to the differences between layouts, so under drift more launches do not
+    help.
     """
 
     def __init__(self, goal: Goal, n_each: int = 1) -> None:
@@ -237,7 +237,7 @@ class InOrder:
         self._launches = Launches()
 
     def propose(self) -> Sequence[Proposal]:
-        """The launches of the next layout."""
+        """Return the launches of the next layout."""
         for layout in self._goal.layouts:
             lacking = self._n_each - len(self._values.get(layout, ()))
             if lacking > 0 and layout not in self._done:
@@ -246,7 +246,7 @@ class InOrder:
         return []
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """Take note of what its launches gave."""
+        """Add the windows of a layout's launches."""
         self._done.update(failed)
         if self._asked is not None:
             self._done.add(self._asked)
@@ -255,31 +255,31 @@ class InOrder:
             self._launches.add(launch, 0)
 
     def answer(self) -> Answer:
-        """The best mean."""
+        """Return the layout with the best mean."""
         means = {layout: fsum(values) / len(values) for layout, values in self._values.items()}
         return Answer(max(means, key=lambda x: means[x]) if means else None, False, "none")
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each layout's mean. No interval: what the box did meanwhile is not known."""
+        """Estimate each layout's mean, without an interval, because changes of the host are unknown."""
         return self._launches.estimates(self._goal.confidence)
 
 
-# Successive halving: a budget in equal parts, the better half of the layouts goes on.
+# Successive halving: equal parts of a budget, each of which keeps the better half of the layouts.
 
 
 WINDOWS_PER_LAYOUT = 10  #: the budget when none is given
 
 
 class SuccessiveHalving(_Blocks):
-    """Rounds of equal cost, after each of which the worse half is dropped; it promises nothing.
+    """Rounds of equal cost, each of which drops the worse half; the answer has no guarantee.
 
-    A layout is dropped only once it was launched `stats.groups.LEAST_LAUNCHES` times: a first round has
-    that many blocks, though the budget then ends with more layouts left.
+    A layout is dropped only after `stats.groups.LEAST_LAUNCHES` launches: a first round has that many
+    blocks, even if the budget then ends with more layouts left.
 
-    Within a round the layouts run in randomised blocks, and means are over all windows so far, which all
-    survivors have equally many of: drift between blocks cancels.
+    Within a round the layouts run in randomised blocks. Means are over all windows so far, of which all
+    survivors have equally many, so drift between blocks cancels.
 
-    Source: Karnin, Koren & Somekh (2013), sequential halving; there a round forgets the ones before.
+    Source: Karnin, Koren & Somekh (2013), sequential halving; their rounds ignore earlier rounds.
     """
 
     def __init__(self, goal: Goal, seed: int, n_windows: int | None = None) -> None:
@@ -290,12 +290,12 @@ class SuccessiveHalving(_Blocks):
         self._values: dict[Layout, list[float]] = defaultdict(list)
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """Take note of a block; at the end of a round, drop the worse half."""
+        """Add a block; at the end of a round, drop the worse half."""
         for launch in by_launch(windows):
             self._values[launch[0].layout].append(log(launch_value(launch)))
             self._launches.add(launch, self._n_blocks)
         self._n_blocks += 1
-        self._left -= len(self._survivors)  # a window that was void was paid for as well
+        self._left -= len(self._survivors)  # an invalid window also uses budget
         self._survivors = [layout for layout in self._survivors if layout not in failed]
         self._blocks_left -= 1
         if not self._blocks_left and self._survivors:
@@ -308,7 +308,7 @@ class SuccessiveHalving(_Blocks):
             self._blocks_left = self._blocks_of_round()
 
     def answer(self) -> Answer:
-        """The best mean of the layouts that are left."""
+        """Return the best mean of the remaining layouts."""
         ranked = [layout for layout in self._ranked() if self._values.get(layout)]
         return Answer(ranked[0] if ranked else None, False, "none", tuple(ranked[1:]))
 

@@ -18,14 +18,14 @@ MOST_GIVEN_UP = 3  #: times that a place of a block is lost with its box; then i
 
 
 class FleetGrid:
-    """Blocks in the order of `domain.run_order.blocks`; what a box does in one meets all its layouts alike.
+    """The full grid on several hosts, in the order of `domain.run_order.blocks`; a host runs whole blocks.
 
-    A box goes on with its own block, then with what a box that went has left of one, then begins the next. A
-    block that is taken over falls into parts, one of each box, and layouts are compared within a part: where
-    a part would have one launch alone, another of the block's layouts is launched with it, or again.
+    A host finishes its own block, then the rest of a block whose host is gone, then begins the next block. A
+    block that another host finishes has a part for each host, and layouts are compared within a part. If a
+    part would have a single launch, another layout of the block is launched with it, even a second time.
 
-    What one launch or a layout came to is as in `search.strategies.full_grid.FullGrid`, and so are the
-    arguments, the answer and the number of blocks of a grid that sizes itself; blocks in hand are finished.
+    Results of launches and layouts, arguments, answer, and the number of blocks of a grid that sizes itself
+    are those of `search.strategies.full_grid.FullGrid`; blocks that have begun are finished.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class FleetGrid:
     # ------------------------------------------------------------------ the strategy
 
     def next_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Place | None:
-        """The next launch of the box's block, of one that was left, or of the first that nobody has."""
+        """Return the next launch of the host's own block, of an abandoned block, or of a new block."""
         in_hand = {**self._open, **{place.block: place.box for place in under_way}}
         there = {box, *boxes}
         own = sorted(block for block, who in in_hand.items() if who == box)
@@ -61,7 +61,7 @@ class FleetGrid:
         return None if not missing or self._is_enough(block) else self._place(block, box, missing[0])
 
     def learn(self, done: Done) -> None:
-        """Take note of a place that is over."""
+        """Add the result of a finished place."""
         place = done.place
         block, box, layout = place.block, place.box, place.asked.layout
         self._failed.update(done.failed)
@@ -80,7 +80,7 @@ class FleetGrid:
                 del self._open[one]
 
     def expected_rest(self, under_way: Sequence[Place]) -> Sequence[Proposal] | None:
-        """What is missing of the blocks in hand, and those after them; None while the grid sizes itself."""
+        """Return the missing launches of begun and later blocks; None for a self-sized grid."""
         if self._n_blocks is None:
             return None
         in_hand = {**self._open, **{place.block: place.box for place in under_way}}
@@ -98,26 +98,26 @@ class FleetGrid:
         return [self._proposal(layout) for layout in rest]
 
     def answer(self) -> Answer:
-        """The best mean over the blocks so far."""
+        """Return the layout with the best mean over the blocks so far."""
         return self._fit.answer(self._failed)
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each launched layout's value, boxes and their drift between blocks taken out."""
+        """Estimate each launched layout's value, without the hosts' levels and drift between blocks."""
         return self._fit.estimates()
 
-    # ------------------------------------------------------------------ how it goes on
+    # ------------------------------------------------------------------ blocks
 
     def _next_block(self, in_hand: Collection[int]) -> int:
-        """The first that nobody has begun: one whose box was gone before its first launch, too."""
+        """Return the first block that is neither begun nor assigned."""
         taken = self._begun.union(in_hand)
         return next(block for block in range(len(taken) + 1) if block not in taken)
 
     def _missing(self, block: int, box: str) -> list[Layout]:
-        """What *box* is to launch of *block*, were it to finish it."""
+        """Return the layouts that *box* must launch to finish *block*."""
         own: Collection[Layout] = self._parts.get(block, {}).get(box, set())
         empty = self._empty.get(block, set())
         elsewhere = [part for who, part in self._parts.get(block, {}).items() if who != box]
-        settled = empty.union(own, *(part for part in elsewhere if len(part) > 1))  # one alone says nothing
+        settled = empty.union(own, *(part for part in elsewhere if len(part) > 1))  # one alone is useless
         can_run = [
             layout
             for layout in self._order.of(block)
@@ -136,20 +136,20 @@ class FleetGrid:
         return Proposal(layout, self._goal.max_window_s, self._windows_per_launch)
 
     def _is_enough(self, block: int) -> bool:
-        """Whether the blocks before *block*, which are all begun, are all that it takes."""
+        """Return whether the blocks before *block*, which have all begun, suffice."""
         if self._n_blocks is not None:
             return block >= self._n_blocks
-        if not len(self._fit):  # nothing came of any yet
+        if not len(self._fit):  # no block has a result yet
             return len(self._begun) - len(self._open) >= PILOT_BLOCKS
         return self._fit.would_suffice(block)
 
-    # ------------------------------------------------------------------ how it learns
+    # ------------------------------------------------------------------ results
 
     def _number(self, block: int, box: str) -> int:
         return self._numbers.setdefault((block, box), len(self._numbers))
 
     def _end_parts(self, block: int, box: str) -> None:
-        """Nothing more comes of what other boxes have of *block*, nor of what *box* had before."""
+        """Close the parts of *block* on other hosts, and the block that *box* had before."""
         for who in self._parts.get(block, {}):
             if who != box:
                 self._fit.end_block(self._number(block, who))
@@ -160,9 +160,9 @@ class FleetGrid:
 
 
 def describe_idle_hosts(n_blocks: int, n_boxes: int) -> str | None:
-    """What so many blocks leave to do for boxes in the last round; None: all have as much.
+    """Describe the hosts without work in the last round of blocks; None: all hosts have equally many.
 
-    A block is taken to last as long on each box.
+    Assumption: a block takes equally long on each host.
     """
     n_busy = n_blocks % n_boxes
     if not n_busy:

@@ -19,7 +19,7 @@ from tuner.core.search.fleet_posterior import LEVELS, FleetPosterior
 from tuner.core.search.racing import N_REPLICATES, Racing
 from tuner.core.stats.interval import Estimate
 
-# The layout that a calibrated race on several boxes measures on each of them.
+# The layout that a calibrated race on several hosts measures on each of them.
 
 #: What a launch of any other layout costs, where one of the leader costs 1: that is measured again anyway
 OTHERS_COST = 2
@@ -28,12 +28,12 @@ GONE_AFTER = 4
 
 
 class References:
-    """Who measured what, and hence which layout is measured on all boxes with the least that is lost.
+    """The layouts measured on each host, and the cheapest layout to measure on all hosts.
 
-    That is the leader of the moment, as a rule: it has to be measured more often than any other, wherever
-    that is. A layout that most boxes have keeps its part when another one leads: then fewer launches lack.
-    What is chosen follows from what was learnt and from what is under way alone, so a study that is resumed
-    goes on with the same.
+    This is usually the present leader, because it is measured more often than any other layout anyway. A
+    layout that most hosts have measured remains the reference if the leader changes: it needs fewer
+    launches. The choice depends only on results and running launches, so a resumed study makes the same
+    choice.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class References:
         self._gone: set[str] = set()  #: boxes that lost what they were at, and were not heard of since
 
     def learn(self, done: Done) -> None:
-        """Take note of a place that is over."""
+        """Add the result of a finished place."""
         box = done.place.box
         self._order.append(box)
         if done.is_whole:
@@ -52,14 +52,14 @@ class References:
             self._gone.add(box)
 
     def is_on_all(self) -> bool:
-        """Whether a layout was measured on every box that is still there."""
+        """Return whether some layout was measured on every host that is still active."""
         boxes = self._at_work()
         return any(boxes <= have for have in self._boxes_of.values())
 
     def chosen_for(
         self, box: str, leader: Layout, under_way: Sequence[Place], failed: Collection[Layout]
     ) -> Layout | None:
-        """The layout that *box* and all others are to have measured; None: each that was tried failed."""
+        """Return the layout that *box* and all other hosts should measure; None: all candidates failed."""
         boxes = self._at_work() | {box}
         choice = [
             layout for layout in {leader: None, **dict.fromkeys(self._boxes_of)} if layout not in failed
@@ -70,10 +70,10 @@ class References:
             lack = boxes - self._boxes_of.get(layout, set()) - at_it
             return len(lack) * (1 if layout == leader else OTHERS_COST)
 
-        return min(choice, key=cost, default=None)  # of equals the leader, which is the first
+        return min(choice, key=cost, default=None)  # on equal cost the leader, which is first
 
     def _at_work(self) -> set[str]:
-        """The boxes that are there, as far as can be told from what they did."""
+        """Return the hosts that are active, judged by their latest results."""
         n = GONE_AFTER * len(set(self._order))
         return set(self._order[-n:]) - self._gone
 
@@ -90,7 +90,7 @@ MOST_LEFT = 0.9
 
 @dataclass(frozen=True, slots=True)
 class _SeenLaunch:
-    """One launch, as a bank takes note of it."""
+    """One launch, in the form that a posterior takes."""
 
     layout: int
     log_value: float
@@ -100,17 +100,17 @@ class _SeenLaunch:
 
 
 class FleetRace(Racing):
-    """First the first block's layouts, shared out, and a reference on each box; then whatever decides most.
+    """Race on several hosts: a shared first block and a reference on each host, then single launches.
 
-    The reference joins the boxes: what one measured is compared through it with what others did. In a strict
-    race it comes first; a calibrated one expects boxes to be more or less alike, can wait, and takes a layout
-    that is worth a launch anyway (`References`). It has the guide that it has on one box. A box that
-    is free gets the launch that would tell most of the leader and its most urgent rival, on that box, given
-    that those under way will have told as much as is expected of them; a strict race's reference again, where
-    that is what lacks. On a single box it is `tuner.core.search.racing.Race`, launch by launch.
+    The reference connects the hosts: results of different hosts are compared through it. In a strict race it
+    comes first. A calibrated race expects similar hosts, so it can wait and take a layout that is worth a
+    launch anyway (`References`). The guide is the same as on one host. A free host gets the launch, of the
+    leader or its most urgent rival, with the most information on this host, given the expected information of
+    running launches; in a strict race also the reference again, if it adds more. On a single host the race is
+    `tuner.core.search.racing.Race`, launch by launch.
 
-    It ends without an answer where more windows on these boxes cannot give one: layouts differ from box to
-    box by more than the margin allows, and more boxes are needed.
+    It ends without an answer if more windows on these hosts cannot give one, because the host-by-layout
+    interaction exceeds the margin; then more hosts are needed.
     """
 
     def __init__(self, goal: Goal, seed: int) -> None:
@@ -125,7 +125,7 @@ class FleetRace(Racing):
     # ------------------------------------------------------------------ the strategy
 
     def next_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Place | None:
-        """The launch that *box* is to make now."""
+        """Return the next launch of *box*; None: none for now."""
         standing = self._standing()
         if (standing is not None and self._reached(standing)) or self._is_one_too_many(box, under_way):
             return None
@@ -143,7 +143,7 @@ class FleetRace(Racing):
         return Place(block, position + 1, box, asked) if is_first else Place(block + 1, 0, box, asked)
 
     def learn(self, done: Done) -> None:
-        """Take note of a place that is over."""
+        """Add the result of a finished place."""
         place = done.place
         self._foreseen = None
         self._references.learn(done)
@@ -157,7 +157,7 @@ class FleetRace(Racing):
         self._take_in(done.windows, done.failed, place.box)
 
     def expected_rest(self, under_way: Sequence[Place]) -> Sequence[Proposal] | None:
-        """As `Race` has it: the launches that one box, as these are on average, would make of it."""
+        """Predict the launches that one average host would still make, as `Race` does."""
         if self._foreseen is None:
             ahead = copy(self)
             if isinstance(self._posterior, FleetPosterior):
@@ -168,14 +168,14 @@ class FleetRace(Racing):
         return None if rest is None else rest[len(under_way) :]
 
     def levels(self) -> Mapping[str, Estimate]:
-        """How much each box gives, as a ratio to boxes on average; none while there is but one."""
+        """Estimate each host's level as a ratio to the mean of hosts; empty for a single host."""
         bank = self._posterior
         return bank.box_levels(self._goal.confidence) if isinstance(bank, FleetPosterior) else {}
 
     # ------------------------------------------------------------------ how it learns
 
     def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:
-        """From the second box on all is shown to a bank of several."""
+        """Add one launch; from the second host on, the posterior is one of several hosts."""
         seen = _SeenLaunch(layout, log_value, at_s, length_s, box)
         self._seen.append(seen)
         if isinstance(self._posterior, FleetPosterior) or box == self._seen[0].box:
@@ -196,30 +196,30 @@ class FleetRace(Racing):
 
     @cached_property
     def _usual(self) -> Sequence[Layout]:
-        """The layouts of the first block, the fittest reference first: as many threads as cores, if known.
+        """The layouts of the first block, the best reference first: as many threads as cores, if known.
 
-        Such a layout runs wherever any does, gives a good deal, and is often among the best: then it is no
-        launch lost.
+        Such a layout runs on most hosts, has a good throughput, and is often among the best, so its launch is
+        rarely wasted.
         """
         totals = [layout.total_threads for layout in self._first_order]
         usual = self._goal.cores or median(totals)
         return sorted(self._first_order, key=lambda layout: (abs(log(layout.total_threads / usual)), layout))
 
     def _reached(self, standing: Challenge) -> bool:
-        """As on one box; on several a layout has to be measured on each."""
+        """Return whether the answer is reached; on several hosts one layout must be measured on each."""
         reached = super()._reached(standing)
         if self._goal.kind == "strict" or not isinstance(self._posterior, FleetPosterior):
             return reached
         return reached and self._references.is_on_all()
 
     def _reference(self) -> Layout | None:
-        """A strict race's."""
+        """Return the reference of a strict race; None: the race is calibrated, or all layouts failed."""
         if self._goal.kind != "strict":
             return None
         return next((layout for layout in self._usual if layout not in self._failed), None)
 
     def _reference_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Layout | None:
-        """The reference, if there is one yet and *box* is still to measure it."""
+        """Return the reference if there is one and *box* has not measured it."""
         standing, tried = self._standing(), self._tried.get(box, set())
         if {box, *boxes, *self._tried} == {box}:
             return None
@@ -237,7 +237,7 @@ class FleetRace(Racing):
         return box not in at_it and len(at_it) >= MOST_BOXES
 
     def _first_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Proposal | None:
-        """The reference, or a layout of the first block that nobody has in hand."""
+        """Return the reference, or a layout of the first block that no host measures."""
         reference = self._reference_for(box, under_way, boxes)
         if reference is not None:
             is_strict = self._goal.kind == "strict"
@@ -247,12 +247,12 @@ class FleetRace(Racing):
         return Proposal(left[0], self._first_window_s()) if left else None
 
     def _left(self, tried: Mapping[str, set[Layout]]) -> Sequence[Layout]:
-        """Of the first block what was not *tried* on any box."""
+        """Return the layouts of the first block that are not in *tried* on any host."""
         taken = self._failed.union(*tried.values())
         return [layout for layout in self._first_order if layout not in taken]
 
     def _as_others(self, under_way: Sequence[Place]) -> Proposal | None:
-        """While nothing at all is known: what the fewest others are at, of what is still to be tried."""
+        """Return the unfinished layout of the first block that the fewest other hosts measure."""
         at_work = [place.asked.layout for place in under_way]
         left = [layout for layout in self._left(self._tried) if layout in at_work]
         return Proposal(min(left, key=at_work.count), self._first_window_s()) if left else None
@@ -268,7 +268,7 @@ class FleetRace(Racing):
         if standing.doubt <= self._allowed and left:
             return self._confirming(left[0])
         if standing.doubt <= self._allowed and self._state(self._layouts[leader]) == "open":
-            return Proposal(self._layouts[leader], self._best_window_s())  # does it keep the limits?
+            return Proposal(self._layouts[leader], self._best_window_s())  # it may pass a limit
         if self._is_left_to_boxes(bank, standing, len({*boxes, *self._tried})):
             return None
         at_s = bank.at_s + self._lasts_s(Proposal(self._layouts[leader], self._best_window_s()))
@@ -278,7 +278,7 @@ class FleetRace(Racing):
             k = later.to_repeat(1.5 * self._margin)
             return Proposal(self._layouts[k], self._best_window_s())
         rival = int(np.argmax(later.urgency))
-        if later.urgency[rival] < 0:  # the only one that is left, or whose windows are all under way
+        if later.urgency[rival] < 0:  # the only one left, or all windows are running
             return Proposal(self._layouts[leader], self._best_window_s())
         candidates, reference = [rival, leader], self._reference()
         if reference is not None and self._index[reference] not in candidates:
@@ -293,9 +293,9 @@ class FleetRace(Racing):
     def _ahead(
         self, bank: FleetPosterior, under_way: Sequence[Place], at_s: float
     ) -> tuple[FleetPosterior, set[int]]:
-        """The bank with what is *under_way* taken for seen, and layouts of which that is not possible.
+        """Return the bank as if the launches *under_way* had ended, and the layouts without a prediction.
 
-        Those are the ones that nothing at all is known of before their first window.
+        Those are layouts of a strict race without any window, because it has no prior for them.
         """
         ahead, unheard = bank.thinned(N_FILTERS), set()
         for place in sorted(under_way, key=lambda place: place.box):
@@ -307,7 +307,7 @@ class FleetRace(Racing):
         return ahead, unheard
 
     def _is_left_to_boxes(self, bank: FleetPosterior, standing: Challenge, n_boxes: int) -> bool:
-        """Whether it is what boxes differ by, and no lack of windows, that keeps the answer open."""
+        """Return whether the host-by-layout interaction, and no lack of windows, keeps the answer open."""
         rival = int(np.argmax(standing.urgency))
         if bank.n_replicates < N_REPLICATES or standing.urgency[rival] < 0:
             return False

@@ -14,29 +14,29 @@ from tuner.core.stats.groups import Comparison, compare, group_of
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
 
-# What the blocks of a full grid say, and how many of them are enough.
+# Estimates of a full grid, and the number of blocks that suffices.
 
 PILOT_BLOCKS = 3  #: a grid that sizes itself knows no noise before
 POWER = 0.8  #: the usual chance of finding a difference that is there
 
 
 class GridOrder:
-    """The order of the layouts in each block, as far as it is asked for; see `domain.run_order.blocks`."""
+    """The order of the layouts in each block, computed on demand; see `domain.run_order.blocks`."""
 
     def __init__(self, layouts: Sequence[Layout], seed: int) -> None:
         self._layouts, self._seed = layouts, seed
         self._orders: tuple[tuple[Layout, ...], ...] = ()
 
     def of(self, block: int) -> tuple[Layout, ...]:
-        """All layouts, as *block* has them."""
-        if block >= len(self._orders):  # twice as many at a time: a longer plan begins as the shorter one did
+        """Return all layouts in the order of *block*."""
+        if block >= len(self._orders):  # doubled, because a longer plan begins like a shorter one
             self._orders = blocks(self._layouts, 2 * block + 4, self._seed)
         return self._orders[block]
 
 
 @dataclass(frozen=True, slots=True)
 class GridEstimate:
-    """What the launches say so far, on the logarithmic scale."""
+    """The estimates of the launches so far, as logarithms."""
 
     effects: Mapping[Layout, float]
     variance: float | None  #: of one launch around layout + block; None: nothing is left over to tell it
@@ -44,7 +44,7 @@ class GridEstimate:
 
 
 class GridFit:
-    """Every launch with its block. The best mean is named, and nothing is promised of it."""
+    """All launches with their blocks. It names the best mean, without any guarantee."""
 
     def __init__(self, goal: Goal) -> None:
         self._goal = goal
@@ -54,21 +54,21 @@ class GridFit:
         self._known: tuple[int, Comparison, Sequence[Layout]] | None = None  #: of so many windows, or blocks
 
     def __len__(self) -> int:
-        """Launches."""
+        """Return the number of launches."""
         return len(self._launches)
 
     def add(self, launch: Sequence[Observed], block: int) -> None:
-        """Take the windows of one launch, which was made in *block*."""
+        """Add the windows of one launch in *block*."""
         self._n_windows += len(launch)
         self._launches.add(launch, block)
         self._table.add(launch[0].layout, block, log(launch_value(launch)))
 
     def end_block(self, block: int) -> None:
-        """Nothing more comes of *block*."""
+        """Mark *block* as finished."""
         self._table.end_block(block)
 
     def seen(self) -> GridEstimate:
-        """Effects, and how far they may be trusted."""
+        """Return the effects of the layouts, and their noise."""
         if self._table.is_whole and self._table.n_blocks:
             return self._table.seen()
         if not len(self._launches):
@@ -104,7 +104,7 @@ class GridFit:
         return Answer(best, False, "none", ties, tied=tied)
 
     def _compared(self) -> tuple[Comparison, Sequence[Layout]]:
-        """All pairs, and the layouts as they are numbered; of whole blocks, where the table has no gap."""
+        """Compare all pairs (of whole blocks, if the table has no gap); return also the numbered layouts."""
         whole = self._table.whole_blocks if self._table.is_whole and self._table.n_blocks else None
         n_known = self._n_windows if whole is None else -len(whole)
         if self._known is None or self._known[0] != n_known:
@@ -114,26 +114,26 @@ class GridFit:
         return self._known[1:]
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each launched layout's value, drift between blocks taken out."""
+        """Estimate each launched layout's value, without drift between blocks."""
         return self._launches.estimates(self._goal.confidence, by_own_noise=True)
 
     def would_suffice(self, n_blocks: int) -> bool:
-        """Whether so many blocks find a difference of the goal's margin with the usual power.
+        """Return whether *n_blocks* blocks find a difference of the goal's margin with the power `POWER`.
 
-        By a two-sided t-test of two layouts at the goal's confidence, from the variance seen so far.
+        The test is a two-sided t-test of two layouts at the goal's confidence, with the variance so far.
         """
         seen = self.seen()
         if n_blocks < PILOT_BLOCKS or (seen.variance is None and len(seen.effects) > 1):
             return False
         if seen.variance is None:
-            return True  # one layout: there is nothing to find out
+            return True  # one layout: nothing to compare
         reach = student_t_quantile((1 + self._goal.confidence) / 2, seen.df)
         reach += student_t_quantile(POWER, seen.df)
         return n_blocks >= 2 * seen.variance * (reach / log(1 - self._goal.within)) ** 2
 
 
 class _Table:
-    """Sums of the whole blocks: the fit of `stats.two_way_anova` for a table without gaps, at no cost."""
+    """Sums of the whole blocks: the fit of `stats.two_way_anova` for a table without gaps, at low cost."""
 
     def __init__(self, n_layouts: int) -> None:
         self._n_layouts = n_layouts
@@ -148,7 +148,7 @@ class _Table:
         self.is_whole = True  #: no block that ended lacks a layout, and none has one twice
 
     def add(self, layout: Layout, block: int, value: float) -> None:
-        if (block, layout) in self._seen:  # launched again for the rest of its windows: no table holds both
+        if (block, layout) in self._seen:  # a further part of a launch: the table cannot hold both
             self.is_whole = False
             return
         self._seen.add((block, layout))
@@ -185,20 +185,20 @@ class _Table:
 
 
 class FullGrid:
-    """Randomised blocks of all layouts, in the order of `domain.run_order.blocks`; the best mean is named.
+    """Randomised blocks of all layouts, in the order of `domain.run_order.blocks`.
 
-    It names the best mean and promises nothing of it; ties are not significantly different from it.
+    It names the best mean without any guarantee; ties are not significantly different from it.
 
-    A launch that gave no valid window leaves its place in the block empty: whoever takes the windows has
-    tried again by then. A layout that failed is in no further block.
+    A launch without a valid window leaves its place in the block empty, because the study has already
+    repeated it. Later blocks omit a layout that failed.
 
     Args:
-        goal: which layouts, and the longest window: the grid takes all its windows that long.
-        seed: of the order.
+        goal: the layouts, and the longest window, which is the length of all windows of the grid.
+        seed: of the random order.
         n_blocks: None sizes the grid: it ends when a difference of the goal's margin between two layouts
             would be found with a power of 80 % by a two-sided t-test at the goal's confidence, from the
-            variance seen so far (after 3 blocks at the earliest).
-        windows_per_launch: taken one after the other; a launch counts once.
+            variance so far (after 3 blocks at the earliest).
+        windows_per_launch: number of consecutive windows of a launch; a launch counts once.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class FullGrid:
         self._fitted = 0  # the latest block that it has a launch of
 
     def propose(self) -> Sequence[Proposal]:
-        """The rest of the block, or the next block; none once all are done."""
+        """Return the rest of the block, or the next block; empty when all are done."""
         block = self._block
         missing = [layout for layout in self._order.of(block) if layout not in self._settled | self._failed]
         if not missing:
@@ -228,13 +228,13 @@ class FullGrid:
         return [Proposal(layout, window_s, self._windows_per_launch) for layout in missing]
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """Take note of a block, or of any part of the grid, in the order it was taken."""
+        """Add the windows of a block, or of any part of the grid, in the order of measurement."""
         self._failed.update(failed)
         heard = set()
         before: Layout | None = None
         for launch in by_launch(windows):
             layout = launch[0].layout
-            is_the_rest = layout == before and layout in self._asked  # of one that had to be launched again
+            is_the_rest = layout == before and layout in self._asked  # the rest of a launch that was repeated
             before = layout
             if layout in self._settled and not is_the_rest:
                 self._block += 1
@@ -242,14 +242,14 @@ class FullGrid:
             self._settled.add(layout)
             heard.add(layout)
             self._fit_to(launch)
-        if self._asked and not heard and self._block < self._n_started - 1:  # a whole block in vain
+        if self._asked and not heard and self._block < self._n_started - 1:  # a whole block without a result
             self._block = self._n_started - 1
             self._settled = set()
         self._settled.update(layout for layout in self._asked if layout not in heard)
         self._asked = ()
 
     def expected_rest(self) -> Sequence[Proposal] | None:
-        """The blocks after the one in hand, whole; None while the grid sizes itself."""
+        """Return the launches of the blocks after the current one; None for a self-sized grid."""
         if self._n_blocks is None:
             return None
         n_started = max(self._n_started, self._block + bool(self._settled))
@@ -262,11 +262,11 @@ class FullGrid:
         ]
 
     def answer(self) -> Answer:
-        """The best mean over the blocks so far."""
+        """Return the layout with the best mean over the blocks so far."""
         return self._fit.answer(self._failed)
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each launched layout's value, drift between blocks taken out."""
+        """Estimate each launched layout's value, without drift between blocks."""
         return self._fit.estimates()
 
     def _fit_to(self, launch: Sequence[Observed]) -> None:
@@ -276,7 +276,7 @@ class FullGrid:
         self._fit.add(launch, self._block)
 
     def _is_enough(self, block: int) -> bool:
-        """Whether the first *block* blocks are all that it takes."""
+        """Return whether the first *block* blocks suffice."""
         if len(self._failed) == len(self._goal.layouts):
             return True
         return self._fit.would_suffice(block) if self._n_blocks is None else block >= self._n_blocks

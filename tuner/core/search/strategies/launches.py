@@ -13,7 +13,7 @@ from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
 
 class Launches:
-    """Every launch once, with its block; a launch's value is the mean over its windows, by their length."""
+    """All launches with their blocks; the value of a launch is the mean of its windows by length."""
 
     def __init__(self) -> None:
         self._windows: dict[int, list[Observed]] = {}
@@ -24,17 +24,17 @@ class Launches:
         return len(self._windows)
 
     def add(self, windows: Sequence[Observed], block: int) -> None:
-        """Take *windows*, all of one launch, which was made in *block*."""
+        """Add *windows* of one launch in *block*."""
         self._windows.setdefault(windows[0].launch, []).extend(windows)
         self._block.setdefault(windows[0].launch, block)
         self._fit = None
 
     def n_of(self, layout: Layout) -> int:
-        """Launches of *layout*."""
+        """Return the number of launches of *layout*."""
         return sum(windows[0].layout == layout for windows in self._windows.values())
 
     def fitted(self) -> tuple[AdditiveFit, tuple[Layout, ...]]:
-        """Layout + block, by least squares on logarithms, and the layouts in the order of its effects.
+        """Fit layout + block to the logarithms by least squares; also return the layouts in order of effects.
 
         Raises:
             ValueError: there is no launch.
@@ -45,7 +45,7 @@ class Launches:
     def observed(
         self, blocks: Collection[int] | None = None
     ) -> tuple[Sequence[Observation], tuple[Layout, ...]]:
-        """Each launch, of *blocks* or of all, on the logarithmic scale; and the layouts as numbered."""
+        """Return the logarithms of the launches of *blocks* (default: all), and the layouts as numbered."""
         layouts, launches = self._means(
             launch for launch in self._windows if blocks is None or self._block[launch] in blocks
         )
@@ -74,7 +74,7 @@ class Launches:
         return self._fit
 
     def _means(self, launches: Iterable[int]) -> tuple[tuple[Layout, ...], list[LaunchMean]]:
-        """What each of *launches* gave, and the layouts as numbered."""
+        """Return the mean of each of *launches*, and the layouts as numbered."""
         of_launch = {launch: self._windows[launch] for launch in launches}
         layouts = tuple(dict.fromkeys(windows[0].layout for windows in of_launch.values()))
         number = {layout: index for index, layout in enumerate(layouts)}
@@ -85,14 +85,14 @@ class Launches:
 
 
 def launch_value(windows: Sequence[Observed]) -> float:
-    """What one launch gave, over all of its *windows*."""
+    """Return the mean value of one launch over its *windows*, weighted by length."""
     if len(windows) == 1:
         return windows[0].value
     return fsum(seen.value * seen.length_s for seen in windows) / fsum(seen.length_s for seen in windows)
 
 
 def by_launch(windows: Sequence[Observed]) -> list[list[Observed]]:
-    """*windows* of several launches, launch by launch, in the order they were taken."""
+    """Group *windows* by launch, in the order of the launches."""
     launches: dict[int, list[Observed]] = {}
     for seen in windows:
         launches.setdefault(seen.launch, []).append(seen)

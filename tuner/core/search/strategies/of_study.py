@@ -30,7 +30,7 @@ NAMES = ("race", "all")  #: what `tuner grid --strategy` takes
 
 
 def goal_of(study: StudyRecord) -> Goal:
-    """What *study* is to find out."""
+    """Return the goal of *study*."""
     return Goal(
         layouts=study.layouts,
         within=study.within_ratio,
@@ -40,13 +40,13 @@ def goal_of(study: StudyRecord) -> Goal:
         max_window_s=study.window_s,
         cores=study.cores,
         limits=study.limits,
-        # all that the model foretells; of a layout's threads it knows but one meaning
+        # the model predicts only throughput, and knows only one meaning of a layout's threads
         guided=study.objective == "throughput" and not study.config.service.pooled_variants,
     )
 
 
 def strategy_of(study: StudyRecord) -> Strategy:
-    """A new strategy as *study* asked for it, which has seen nothing yet.
+    """Create the strategy of *study*, without any windows.
 
     Raises:
         ConfigError: this tuner has no strategy of that name.
@@ -76,7 +76,7 @@ def strategy_of(study: StudyRecord) -> Strategy:
 
 
 def spreading_strategy_of(study: StudyRecord) -> SpreadingStrategy:
-    """A new strategy for several boxes as *study* asked for it, which has seen nothing yet.
+    """Create the strategy of *study* for several hosts, without any windows.
 
     Raises:
         ConfigError: this tuner has no such strategy.
@@ -95,37 +95,37 @@ def spreading_strategy_of(study: StudyRecord) -> SpreadingStrategy:
     )
 
 
-# A strategy that others look at while it leads a study.
+# A strategy with caches, which observers read while it drives a study.
 
 
-# A strategy that is not asked how much is still to come: foreseeing takes longer than simulating it.
+# A strategy without predictions of its rest, which take longer than the simulation of its study.
 
 
 class Unforeseen:
-    """Another strategy without its `Foreseeing`: it asks for the same launches and claims the same."""
+    """Wrapper of a strategy without its `Foreseeing`; proposals and answers are the same."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
 
     def propose(self) -> Sequence[Proposal]:
-        """As the other."""
+        """Return the proposals of the strategy."""
         return self._strategy.propose()
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """As the other."""
+        """Pass the windows to the strategy."""
         self._strategy.learn(windows, failed)
 
     def answer(self) -> Answer:
-        """As the other."""
+        """Return the answer of the strategy."""
         return self._strategy.answer()
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """As the other."""
+        """Return the estimates of the strategy."""
         return self._strategy.estimates()
 
 
 class _Watched:
-    """What another strategy says, asked for once after each thing that it learns, however often one looks."""
+    """Wrapper of a strategy that caches its answer and estimates until it gets new windows."""
 
     def __init__(self, strategy: Strategy | SpreadingStrategy) -> None:
         self._watched = strategy
@@ -135,25 +135,25 @@ class _Watched:
 
     @property
     def failed(self) -> tuple[Layout, ...]:
-        """Layouts that it was told cannot be run."""
+        """The layouts that cannot run, as reported to the strategy."""
         return tuple(self._failed)
 
     def answer(self) -> Answer:
-        """As the other."""
+        """Return the cached answer of the strategy."""
         return self._asked()[0]
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """As the other."""
+        """Return the cached estimates of the strategy."""
         return self._asked()[1]
 
     def of_best(self) -> Mapping[Layout, OfBest]:
-        """As the other; none where that claims nothing."""
+        """Return the cached comparisons of the strategy; empty if it compares nothing."""
         if self._beside is None:
             self._beside = self._watched.beside() if isinstance(self._watched, Comparing) else {}
         return self._beside
 
     def verdicts(self) -> Mapping[Layout, Verdict]:
-        """As the other; none where that heeds no limits."""
+        """Return the verdicts of the strategy; empty if it has no limits."""
         return self._watched.verdicts() if isinstance(self._watched, Judging) else {}
 
     def _asked(self) -> tuple[Answer, Mapping[Layout, Estimate]]:
@@ -167,47 +167,47 @@ class _Watched:
 
 
 class Followed(_Watched):
-    """Another strategy; what it says is asked for once per block, however often somebody looks."""
+    """Wrapper of a strategy for one host that caches its answer once per block."""
 
     def __init__(self, strategy: Strategy) -> None:
         super().__init__(strategy)
         self._strategy = strategy
 
     def follow(self, strategy: Strategy) -> None:
-        """Look at *strategy* from now on, which has seen nothing yet."""
+        """Replace the wrapped strategy by *strategy*, which has no windows yet."""
         self._strategy = self._watched = strategy
         self._known, self._failed = None, []
 
     def propose(self) -> Sequence[Proposal]:
-        """As the other."""
+        """Return the proposals of the strategy."""
         return self._strategy.propose()
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """As the other."""
+        """Pass the windows to the strategy, and clear the cache."""
         self._learns(failed)
         self._strategy.learn(windows, failed)
 
     def expected_rest(self) -> Sequence[Proposal] | None:
-        """As the other; None where that cannot foresee at all."""
+        """Return the predicted rest of the strategy; None if it cannot predict."""
         return self._strategy.expected_rest() if isinstance(self._strategy, Foreseeing) else None
 
 
 class FollowedOnFleet(_Watched):
-    """The same of a strategy for several boxes."""
+    """Wrapper of a strategy for several hosts that caches its answer until the next result."""
 
     def __init__(self, strategy: SpreadingStrategy) -> None:
         super().__init__(strategy)
         self._strategy = strategy
 
     def next_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Place | None:
-        """As the other."""
+        """Return the next launch from the strategy."""
         return self._strategy.next_for(box, under_way, boxes)
 
     def learn(self, done: Done) -> None:
-        """As the other."""
+        """Pass the result to the strategy, and clear the cache."""
         self._learns(done.failed)
         self._strategy.learn(done)
 
     def expected_rest(self, under_way: Sequence[Place]) -> Sequence[Proposal] | None:
-        """As the other."""
+        """Return the predicted rest of the strategy."""
         return self._strategy.expected_rest(under_way)

@@ -14,7 +14,7 @@ from tuner.core.stats.interval import Estimate
 
 
 class Recheck:
-    """Each of the layouts once per block, in random order."""
+    """Strategy of a check: each of its layouts once per block, in random order."""
 
     def __init__(self, asked: Asked, past: Past | None, seed: int, window_s: float) -> None:
         self._asked, self._past, self._seed, self._window_s = asked, past, seed, window_s
@@ -27,20 +27,20 @@ class Recheck:
 
     @property
     def failed(self) -> frozenset[Layout]:
-        """Layouts that cannot be run now."""
+        """The layouts that cannot run now."""
         return frozenset(self._failed)
 
     def check(self) -> Check:
-        """What is known now."""
+        """Return the state of the check after the blocks so far."""
         if self._check is None:
             others = tuple(layout for layout in self._asked.others if layout not in self._failed)
-            # the brake may leave out a layout that was measured in a block before
+            # the safety limits may exclude a layout that was measured in an earlier block
             seen = [one for one in self._seen if one.layout in (self._asked.winner, *others)]
             self._check = check_answer(replace(self._asked, others=others), self._past, seen)
         return self._check
 
     def propose(self) -> Sequence[Proposal]:
-        """The next block; none once it is known, or the winner or all others cannot be run."""
+        """Return the next block; empty if the check is decided, or the winner or all rivals cannot run."""
         left = [layout for layout in self._layouts if layout not in self._failed]
         if self._asked.winner in self._failed or len(left) < 2 or self.check().state != "open":
             return []
@@ -51,7 +51,7 @@ class Recheck:
         return Proposal(layout, self._window_s, heat=0 if self._asked.in_turns else None)
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """Take note of a block."""
+        """Add the windows of a block."""
         for launch in by_launch(windows):
             self._launches.add(launch, self._block)
             self._seen.append(Launched(self._block, launch[0].layout, log(launch_value(launch))))
@@ -60,7 +60,7 @@ class Recheck:
         self._check = None
 
     def expected_rest(self) -> Sequence[Proposal] | None:
-        """As many blocks as the differences so far would need, the one that was proposed left out."""
+        """Predict the blocks that the differences so far need, without the proposed block."""
         if not self._seen:
             n_blocks: int | None = LEAST_BLOCKS - 1
         else:
@@ -72,7 +72,7 @@ class Recheck:
         return [self._proposal(layout) for _ in range(n_blocks) for layout in left]
 
     def answer(self) -> Answer:
-        """The winner, or who is better now."""
+        """Return the winner, or the layout that is better now."""
         check = self.check()
         named = check.better or (self._asked.winner if self._seen else None)
         reached = check.state != "open"
@@ -80,15 +80,15 @@ class Recheck:
         return Answer(named, reached, self._asked.kind, ties)
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """What each gives now."""
+        """Estimate the present value of each layout."""
         return self._launches.estimates(self._asked.confidence)
 
 
-# One layout against itself: two launches of it in every block.
+# Comparison of a layout with itself: two launches per block.
 
 
 class Pairs:
-    """So many pairs of launches of *layout*; which of a pair is A and which B is drawn afterwards."""
+    """*n_pairs* pairs of launches of *layout*; a random draw later labels them A and B."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Pairs:
         *,
         in_turns: bool = False,
     ) -> None:
-        """*in_turns*: the launches of a pair take turns."""
+        """Set up the pairs; *in_turns*: the two launches of a pair take turns."""
         heat = 0 if in_turns else None
         self._proposal = Proposal(layout, window_s, windows_per_launch, heat=heat)
         self._n_pairs = n_pairs
@@ -108,28 +108,28 @@ class Pairs:
         self._launches = Launches()
 
     def propose(self) -> Sequence[Proposal]:
-        """The next pair."""
+        """Return the two launches of the next pair."""
         if self._failed or self._n_reported >= self._n_pairs:
             return []
         self._n_asked = self._n_reported + 1
         return [self._proposal] * 2
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """Take note of a pair."""
+        """Add the windows of a pair."""
         for launch in by_launch(windows):
             self._launches.add(launch, self._n_reported)
         self._n_reported += 1
         self._failed = self._failed or bool(failed)
 
     def expected_rest(self) -> Sequence[Proposal]:
-        """The pairs after the one in hand."""
+        """Return the launches of the pairs after the current one."""
         n_started = max(self._n_asked, self._n_reported)
         return [] if self._failed else [self._proposal] * (2 * (self._n_pairs - n_started))
 
     def answer(self) -> Answer:
-        """There is one layout, and nothing to claim of it."""
+        """Return the only layout, without a claim."""
         return Answer(self._proposal.layout if len(self._launches) else None, False, "none")
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """What it gives."""
+        """Estimate the value of the layout."""
         return self._launches.estimates(0.95)
