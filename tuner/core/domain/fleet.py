@@ -19,13 +19,13 @@ LOST = "lost"  #: a launch whose error begins so was lost with its box: it says 
 
 
 def is_fleet(study: StudyRecord) -> bool:
-    """Whether *study* is measured on several boxes, or on one of a fleet."""
+    """Return whether *study* is measured on several hosts, or on one host of a fleet."""
     return study.provenance.is_fleet
 
 
 @dataclass(frozen=True, slots=True)
 class BoxFacts:
-    """A box as it says of itself when it joins."""
+    """The facts that a host reports when it joins."""
 
     name: str  #: no other box of the fleet has it
     cores: float  #: what it offers (affinity, cgroup quota)
@@ -34,13 +34,13 @@ class BoxFacts:
 
 
 def record_of_box(facts: BoxFacts, joined_wall_s: float) -> BoxRecord:
-    """A box as a study keeps it, from when it joined on, by the coordinator's clock."""
+    """Return a study's record of a host, from its joining on, by the coordinator's clock."""
     return BoxRecord(facts.name, facts.cores, joined_wall_s, facts.ahead_s, facts.provenance)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a study a launch is made."""
+    """The place of a launch in a study."""
 
     block: int  #: 0, 1, ...: of one box
     position: int  #: in its block
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """The time that the budget leaves to a launch, from its order on, as its host has another clock."""
+    """The budget that remains for a launch; durations, because its host has another clock."""
 
     budget_s: float  #: until it ends
     share_s: float  #: until this launch's share of it ends; the launches after it need the rest
@@ -59,7 +59,7 @@ class TimeLeft:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One launch that a box is to make."""
+    """One launch that a host must make."""
 
     id: str  #: of this launch alone; another one of the same place has another
     place: Place
@@ -70,19 +70,19 @@ class Order:
     time_left: TimeLeft | None = None  #: None: there is no budget
 
 
-# ---------------------------------------------------------------------- what comes from boxes
+# ---------------------------------------------------------------------- news from hosts
 
 
 @dataclass(frozen=True, slots=True)
 class BoxCame:
-    """A box is there, and free."""
+    """A host has joined, and is free."""
 
     facts: BoxFacts
 
 
 @dataclass(frozen=True, slots=True)
 class BoxWent:
-    """A box is there no more; what it was ordered is lost."""
+    """A host has left; its ordered launches are lost."""
 
     box: str
     why: str
@@ -98,7 +98,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class WarmedUp:
-    """What was seen while a launch warmed up; again where it warmed up again."""
+    """The samples of a launch's warm-up; sent again if it warmed up again."""
 
     order: str
     samples: Sequence[Sample]
@@ -106,7 +106,7 @@ class WarmedUp:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """How a launch goes on, every few seconds."""
+    """The progress of a launch, every few seconds."""
 
     order: str
     elapsed_s: float  #: of its warm-up, or its window
@@ -116,7 +116,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """A window was taken, void or not."""
+    """A window has ended, valid or not."""
 
     order: str
     window: Window
@@ -124,7 +124,7 @@ class Took:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A launch is over, and nothing is left of it; its box is free."""
+    """A launch has ended and all of its processes are gone; its host is free."""
 
     order: str
     launch: LaunchRecord
@@ -133,7 +133,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """What a box has to say beside; *slug* as in docs/messages.md."""
+    """A warning from a host; *slug* as in docs/messages.md."""
 
     box: str
     slug: str
@@ -142,7 +142,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Nothing more is to be expected of an order: it was given up, or whoever made it was killed."""
+    """An order without a result: it was given up, or the process that made it was killed."""
 
     order: str
     why: str
@@ -150,7 +150,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A box cannot make any launch of this study: its configuration cannot be used there, or it is held."""
+    """A host cannot make any launch of this study: its configuration is unusable there, or it is held."""
 
     order: str
     problem: str
@@ -160,12 +160,12 @@ class Refused:
 News = BoxCame | BoxWent | Began | WarmedUp | Sampled | Took | Ended | Warned | Lost | Refused
 
 
-# ---------------------------------------------------------------------- what a strategy is told
+# ---------------------------------------------------------------------- results for strategies
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A place that was tried to its end, or given up with its box."""
+    """A place that was tried to its end, or given up with its host."""
 
     place: Place
     windows: Sequence[Observed]  #: that count, in time order; none: it was in vain, or is not whole

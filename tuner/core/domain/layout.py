@@ -20,7 +20,7 @@ _EXAMPLE = "Write PROCESSESxTHREADS, as 4x6, or 4x6@VARIANT; 8x- where a service
 
 @dataclass(frozen=True, slots=True, order=True)
 class Layout:
-    """One point of the grid: so many processes, each of so many threads, in one variant of the service."""
+    """One point of the grid: a number of processes, of threads per process, and a variant of the service."""
 
     processes: int  #: worker processes, at least 1
     threads: int  #: threads in each process, at least 1
@@ -41,12 +41,12 @@ class Layout:
 
     @property
     def as_processes(self) -> Layout:
-        """As many processes of one thread each: what pools of so many processes are."""
+        """The same number of threads as single-threaded processes, for variants that are pools."""
         return Layout(self.total_threads, 1, self.variant, has_threads=False)
 
     @property
     def as_loops(self) -> Layout:
-        """As many processes without threads to choose: event loops, whose other threads run no Python."""
+        """The same processes without threads to choose: event loops, whose other threads run no Python."""
         return Layout(self.processes, 1, self.variant, has_threads=False)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ def whole_cores(cores: float) -> int:
 
 
 def parse_layout(text: str) -> Layout:
-    """Read a layout as people write it: ``4x6``, ``4x6@threads``, ``8x-``.
+    """Read a layout in its usual form: ``4x6``, ``4x6@threads``, ``8x-``.
 
     Raises:
         ConfigError: *text* is not a layout, or one of its counts is 0.
@@ -74,15 +74,15 @@ def parse_layout(text: str) -> Layout:
 
 
 def parse_layouts(text: str) -> list[Layout]:
-    """Read a comma-separated list of layouts; the order is kept.
+    """Read a comma-separated list of layouts, and keep its order.
 
     Raises:
-        ConfigError: one is not a layout, or is left empty between commas; one is named twice; there is none.
+        ConfigError: a part is not a layout, is empty, or is named twice; or there is none.
     """
     if not text.strip(", "):
         raise ConfigError("no layout is named", hint=_EXAMPLE)
     parts = text.split(",")
-    if any(not part.strip() for part in parts[:-1]):  # one at the end is how lists are put together
+    if any(not part.strip() for part in parts[:-1]):  # a comma at the end is allowed
         raise ConfigError(f"a layout is missing between the commas of {text!r}", hint=_EXAMPLE)
     layouts = [parse_layout(part) for part in parts if part.strip()]
     for layout in layouts:
@@ -92,7 +92,7 @@ def parse_layouts(text: str) -> list[Layout]:
 
 
 def divisors_grid(cores: int) -> list[Layout]:
-    """Processes in the divisors of *cores*, threads so that the total is half, once or twice the cores.
+    """Return layouts with a divisor of *cores* as processes and half, once or twice *cores* threads in all.
 
     24 cores give 22 layouts. An odd number of cores rounds its half down; one core has no half.
     """
@@ -101,12 +101,12 @@ def divisors_grid(cores: int) -> list[Layout]:
 
 
 def small_grid(cores: int) -> list[Layout]:
-    """Processes in the divisors of *cores*, one thread per core in all."""
+    """Return layouts with processes in the divisors of *cores*, and one thread per core in all."""
     return _with_totals(_divisors(cores), [cores])
 
 
 def full_grid(cores: int) -> list[Layout]:
-    """Every layout of at most *cores* processes and at most two threads per core in all."""
+    """Return every layout of at most *cores* processes and at most two threads per core in all."""
     return [
         Layout(processes, threads)
         for processes in range(1, cores + 1)
@@ -119,10 +119,10 @@ GRIDS = {"small": small_grid, "divisors": divisors_grid, "full": full_grid}
 
 
 def grid_of(name: str, cores: int, *, has_threads: bool = True) -> list[Layout]:
-    """The layouts of the grid called *name* (of `GRIDS`) for *cores*.
+    """Return the layouts of the grid *name* (of `GRIDS`) for *cores*.
 
-    Without threads only processes are left to choose. Their numbers are those that the grid has, of
-    processes and of threads in all, each once: of 24 cores 12, 24, 48 (small), the divisors of 24 and 48
+    Without threads, only processes are left to choose. Their numbers are the grid's numbers of processes and
+    of threads in all, each once: of 24 cores 12, 24, 48 (small), the divisors of 24 and 48
     (divisors), 1 to 48 (full).
     """
     if has_threads:
@@ -142,17 +142,17 @@ def _with_totals(processes: Sequence[int], totals: Sequence[int]) -> list[Layout
     )
 
 
-# The order in which layouts are run: randomised blocks.
+# The order of the launches: randomised blocks.
 
 MOST_TIMES = 1_000_000  #: of launches of a layout, windows of a launch, attempts; of anything a study counts
 
 
 def blocks(layouts: Sequence[Layout], n_blocks: int, seed: int) -> tuple[tuple[Layout, ...], ...]:
-    """Each layout once per block, every block in a fresh random order.
+    """Return blocks of all layouts, every block in a new random order.
 
-    What the box does over hours then meets all layouts alike: it goes into the difference between blocks, not
-    between layouts. The same layouts and seed give the same order in every version of Python, and a larger
-    *n_blocks* only adds blocks at the end: a study that is resumed or prolonged finds its place again.
+    So changes of the host over hours affect all layouts equally: they add to the difference between blocks,
+    not between layouts. The same layouts and seed give the same order in every version of Python, and a
+    larger *n_blocks* only adds blocks at the end, so a resumed or prolonged study continues its order.
 
     Args:
         layouts: in the order of the study's record; each is named once.
@@ -171,8 +171,8 @@ def blocks(layouts: Sequence[Layout], n_blocks: int, seed: int) -> tuple[tuple[L
 
 
 def _shuffle(layouts: Sequence[Layout], random: Random) -> tuple[Layout, ...]:
-    # Fisher-Yates written out over getrandbits, whose stream is fixed by the Mersenne twister; how
-    # Random.shuffle uses that stream has changed between versions.
+    # Fisher-Yates written out over getrandbits, whose stream is fixed by the Mersenne twister; the use of
+    # this stream by Random.shuffle has changed between versions.
     order = list(layouts)
     for last in range(len(order) - 1, 0, -1):
         other = _below(last + 1, random)
@@ -181,22 +181,22 @@ def _shuffle(layouts: Sequence[Layout], random: Random) -> tuple[Layout, ...]:
 
 
 def _below(n: int, random: Random) -> int:
-    """An integer of 0..n-1, each equally likely: bits are drawn until they give one."""
+    """Return an integer of 0..n-1 with equal probabilities: bits are drawn until they give one."""
     n_bits = n.bit_length()
     while (value := random.getrandbits(n_bits)) >= n:
         pass
     return value
 
 
-# A few layouts that stand for many: for a first look at a grid too large to measure.
+# A small subset that represents a grid that is too large to measure.
 
 
 def spread_subset(layouts: Sequence[Layout], n: int) -> list[Layout]:
-    """At most *n* of *layouts*, far from each other, in their own order.
+    """Return at most *n* of *layouts*, far from each other, in their own order.
 
-    Distance is counted in doublings of processes and threads, since that is how throughput changes. The first
-    two are the largest mob of processes and the largest single process; each further one is the farthest from
-    those already chosen, ties going to the layout named first.
+    Distance is counted in doublings of processes and threads, because throughput changes with these. The
+    first two have the most processes, and the fewest processes with the most threads; each further one is the
+    farthest from those already chosen, and of equals the first.
     """
     if len(layouts) <= n:
         return list(layouts)
@@ -225,7 +225,7 @@ _BETWEEN = "+"
 
 
 def variants_of(axes: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
-    """The variants that *axes* make, by name: the value of each axis, in their order.
+    """Return the variants of *axes* by name, each with its values in the order of the axes.
 
     Raises:
         ConfigError: there are too many.
@@ -236,12 +236,12 @@ def variants_of(axes: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...
 
 
 def values_of(variant: str) -> tuple[str, ...]:
-    """The value of each axis in a *variant* that axes make."""
+    """Return the value of each axis in a *variant*."""
     return tuple(variant.split(_BETWEEN))
 
 
 def named(pattern: str, variants: Collection[str]) -> list[str]:
-    """Those of *variants* that *pattern* names: ``3.13+jemalloc``, ``3.13+*``."""
+    """Return those *variants* that match *pattern*: ``3.13+jemalloc``, ``3.13+*``."""
     if ANY not in pattern.split(_BETWEEN):
         return [name for name in variants if name == pattern]
     wanted = values_of(pattern)
@@ -255,7 +255,7 @@ def named(pattern: str, variants: Collection[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CommandChange:
-    """What one value of an axis does to a command."""
+    """The change of a command by one value of an axis."""
 
     replace: Mapping[str, str] = field(default_factory=dict)  #: words -> what stands there instead
     interpreter: Sequence[str] = ()  #: Python, with its options, that runs it instead
@@ -263,15 +263,15 @@ class CommandChange:
     append: Sequence[str] = ()  #: words behind it
 
     def of(self, words: Sequence[str], script: Callable[[str], str | None]) -> tuple[str, ...]:
-        """The command *words* with this change.
+        """Return the command *words* with this change.
 
         Args:
             words: of the command.
-            script: the file of a Python script that is named as commands are; None: it is none.
+            script: finds the file of a Python script by its command name; None: it is not a script.
 
         Raises:
-            ConfigError: the command has no such word, or no Python that could be another; its hint is the
-                key that is to blame.
+            ConfigError: the command has no such word, or no replaceable Python; its hint is the key at
+                fault.
         """
         for old in self.replace:
             if old not in words:
@@ -285,7 +285,7 @@ class CommandChange:
 def _run_by(
     words: Sequence[str], interpreter: Sequence[str], script: Callable[[str], str | None]
 ) -> tuple[str, ...]:
-    """The command *words* run by another *interpreter*; what stands before its Python or script stays."""
+    """Return *words* run by another *interpreter*; words before the old Python or the script stay."""
     taken = parse_command(words)
     at = len(words) - len(taken.interpreter) - len(taken.words)
     if taken.is_run:
@@ -305,7 +305,7 @@ def _run_by(
     return (*words[:at], *interpreter, path, *words[at + 1 :])
 
 
-# Libraries that start threads of their own in a worker process, and what sets how many.
+# Libraries that start threads in a worker process, and the variables that set their number.
 
 OMP = "omp"  #: the name of the axis that sets them
 #: what the axis sets, and what `tuner doctor` looks at: the variables of nearly all numeric libraries
@@ -339,7 +339,7 @@ LIBRARIES = (
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A library that a worker has loaded, and what its number of threads is set to."""
+    """A library that a worker has loaded, and its setting of the number of threads."""
 
     library: str  #: its name
     variable: str  #: the one that holds, or would if it were set; empty: it reads none
@@ -347,43 +347,43 @@ class Pool:
 
     @property
     def n_threads(self) -> int | None:
-        """How many threads work on what it is called for, the caller among them; None: as many as there
-        are cores, or not known."""
+        """The number of threads that work on a call, its caller included; None: the number of cores,
+        or unknown."""
         first = (self.value or "").split(",")[0].strip()  # OMP_NUM_THREADS may have a number for each level
         return int(first) if first.isdecimal() and int(first) else None
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPools:
-    """Those of one process, or of several that are alike."""
+    """The libraries of one process, or of several equal processes."""
 
     pools: tuple[Pool, ...] = ()
     is_environment_read: bool = True  #: False: it is hidden, so nobody knows what is set
 
     @property
     def causes(self) -> tuple[Pool, ...]:
-        """Those that start threads, as they are set."""
+        """The libraries that start threads with these settings."""
         return tuple(pool for pool in self.pools if pool.n_threads != 1)
 
     def n_started(self, n_cores: int) -> int:
-        """How many threads they start where one thread calls them, on so many cores."""
+        """Return the number of threads that they start for one calling thread on *n_cores* cores."""
         return sum((pool.n_threads or n_cores) - 1 for pool in self.causes)
 
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """The threads that compute beside the layout's, in all workers, at one moment."""
+    """The computing threads in addition to the layout's, in all workers, at one moment."""
 
     n_inner: int
     loaded: LoadedPools = LoadedPools()
 
 
 def loaded_pools(files: Iterable[str], environment: Mapping[str, str] | None) -> LoadedPools:
-    """The libraries among the *files* that a process has loaded, with what its *environment* sets.
+    """Return the libraries among the *files* that a process has loaded, with their settings.
 
     Args:
-        files: paths, as /proc/PID/maps has them.
-        environment: that the process was started with; None: it is hidden.
+        files: paths of /proc/PID/maps.
+        environment: of the process at its start; None: it is not readable.
     """
     ends = {tuple(file.rsplit("/", 2)[-2:]) for file in files}
     known = environment or {}

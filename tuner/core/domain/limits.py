@@ -50,7 +50,7 @@ _MOST_LAUNCHES = 1000  #: needing more than that is told as not knowing
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most of one quantity that a layout may use and still win."""
+    """The largest amount of one quantity that the best layout may use."""
 
     name: Quantity
     at_most: float  #: load: tasks; memory_bytes: of workers and their children; p95_s: seconds
@@ -61,27 +61,27 @@ class Limit:
 
 
 class Watched(Protocol):
-    """A window as limits see it; `tuner.core.domain.strategy.Observed` is one."""
+    """A window with the data for limits; `tuner.core.domain.strategy.Observed` is one."""
 
     @property
     def layout(self) -> Layout:
-        """What ran."""
+        """The layout of the window."""
 
     @property
     def launch(self) -> int:
-        """Windows of the same number are of the same launch."""
+        """The number of its launch; windows with the same number are of one launch."""
 
     @property
     def length_s(self) -> float:
-        """How long it was."""
+        """The length in seconds."""
 
     @property
     def usage(self) -> Mapping[str, float]:
-        """By quantity; what was not seen is absent."""
+        """The amounts by quantity; a quantity that was not measured is absent."""
 
     @property
     def requests(self) -> Requests | None:
-        """That ended in it: a p95 of several windows is none of theirs."""
+        """The requests that ended in it, to compute a p95 over several windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class LimitVerdict:
-    """What is known of one layout and one limit."""
+    """The verdict on one layout and one limit."""
 
     limit: Limit
     state: State
@@ -117,7 +117,7 @@ class LimitVerdict:
 
     @property
     def launches_needed(self) -> int | None:
-        """About how many more launches would decide it, were the level what it seems; None: nobody knows."""
+        """The approximate number of launches to a decision, if the level is right; None: unknown."""
         if self.state != "open":
             return 0
         if self.level is None or not self.sd or self.later is not None:
@@ -131,14 +131,14 @@ class LimitVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a layout may win."""
+    """The verdict on a layout by all limits: whether it may be the best."""
 
     state: State  #: within: shown to keep every limit; beyond: shown to pass one; open: neither
     findings: tuple[LimitVerdict, ...]  #: one per limit
 
 
 def verdict_later(verdict: Verdict, name: Quantity, later: Later) -> Verdict:
-    """Return *verdict* where the limit of one quantity is to be kept until the horizon, too."""
+    """Return *verdict* if the limit of one quantity must hold until the horizon, too."""
     findings = tuple(
         _until(finding, later) if finding.limit.name == name else finding for finding in verdict.findings
     )
@@ -156,16 +156,15 @@ def _until(finding: LimitVerdict, later: Later) -> LimitVerdict:
 
 
 def limits_from(largest: Mapping[str, float]) -> tuple[Limit, ...]:
-    """The limits that a study's record keeps as the largest value per quantity."""
+    """Return the limits that a study's record stores as the largest value per quantity."""
     return tuple(Limit(name, largest[name]) for name in QUANTITIES if name in largest)
 
 
 def usage_of(window: WindowRecord) -> dict[str, float]:
-    """What *window* used, by quantity.
+    """Return the amounts that *window* used, by quantity.
 
-    ``load`` is the load average without memory of the layout before: load1 turned back into what it averages
-    or, where the window is too short for that, the tasks counted; ``memory_bytes`` is the proportional set
-    size.
+    ``load`` is the load average without the load of the previous layout: computed from load1 or, if the
+    window is too short for that, from the counted tasks; ``memory_bytes`` is the proportional set size.
     """
     active = window.n_active_from_load1
     if active is None:
@@ -180,10 +179,10 @@ def usage_of(window: WindowRecord) -> dict[str, float]:
 
 
 def check_seen(limits: Iterable[Limit], windows: Sequence[Watched]) -> None:
-    """See that *windows* tell what *limits* limit; nothing is wrong while there are none.
+    """Check that *windows* have the quantities of *limits*; without windows there is no error.
 
     Raises:
-        ConfigError: no window tells one of the quantities.
+        ConfigError: no window has one of the quantities.
     """
     for limit in limits:
         if windows and not any(limit.name in window.usage for window in windows):
@@ -199,16 +198,16 @@ def verdicts(
     kind: Kind = "strict",
     at_any_look: bool = True,
 ) -> dict[Layout, Verdict]:
-    """Say of each of *layouts* whether it keeps *limits*, at *confidence* for all of them together.
+    """Return for each of *layouts* whether it keeps *limits*, at *confidence* for all of them together.
 
     Args:
-        limits: one per quantity; none lets every layout win.
-        layouts: all that are or may come to be measured: the confidence is shared among them.
-        windows: those that count, in any order.
+        limits: one per quantity; with none, every layout may be the best.
+        layouts: all layouts that are or may be measured, because they share the confidence.
+        windows: the valid windows, in any order.
         confidence: 0.5 to 1.
         kind: ``strict`` never pools noise; see the top of this module.
-        at_any_look: the verdicts may be asked for after every launch, and acted on. False: this is the one
-            look, at numbers of launches that were fixed beforehand.
+        at_any_look: the verdicts may be used after every launch. False: they are used once, at numbers of
+            launches that were fixed beforehand.
     """
     if not 0.5 <= confidence < 1:
         raise ValueError(f"a confidence from 0.5 to 1, got {confidence}")
@@ -231,19 +230,19 @@ def verdicts(
         pooled = _noise(spread for layout, spread in spreads.items() if layout not in endless)
         for layout, own in logs.items():
             alone = _noise([spreads[layout]])
-            look = len(own) - (kind == "strict")  # alone, the first launch tells nothing
+            look = len(own) - (kind == "strict")  # alone, the first launch gives no noise
             share = 1 / (look * (look + 1)) if at_any_look and look > 0 else 1.0
-            # what has no end has no size either: it tells nothing of the noise of others, nor they of it
+            # an endless value has no size: it gives no noise of other layouts, nor they of it
             noise = alone if kind == "strict" or layout in endless else _larger(pooled, alone)
             findings[layout].append(_judged(limit, own, noise, doubt * share))
     return {layout: Verdict(_together(own), tuple(own)) for layout, own in findings.items()}
 
 
 def _value_of_launch(windows: Sequence[Watched], name: Quantity) -> float | None:
-    """What one launch used; None: not seen.
+    """Return the value of one launch; None: not measured.
 
-    Of memory the largest window: a leak shows in the last one, and what is to fit is the most. The p95 is
-    that of all requests together: a mean of quantiles is no quantile.
+    For memory it is the largest window, because memory may grow and the maximum must fit. The p95 is that of
+    all requests together, because a mean of quantiles is not a quantile.
     """
     if name == "p95_s" and len(windows) > 1:
         return _p95_s([window.requests for window in windows if window.requests is not None])
@@ -266,12 +265,12 @@ def _p95_s(requests: Sequence[Requests]) -> float | None:
 
 
 def _is_endless(value_log: float) -> bool:
-    """Whether a launch's p95, by its logarithm, stands for requests that nobody waited for to the end."""
+    """Return whether the logarithm of a launch's p95 is that of `LONGEST_S`, which has no upper end."""
     return value_log == log(LONGEST_S)
 
 
 def _spread(logs: Sequence[float]) -> tuple[float, int]:
-    """Sum of squares around the mean, and its degrees of freedom."""
+    """Return the sum of squares around the mean, and its degrees of freedom."""
     if len(logs) < 2:
         return 0.0, 0
     mean = fsum(logs) / len(logs)
@@ -279,7 +278,7 @@ def _spread(logs: Sequence[float]) -> tuple[float, int]:
 
 
 def _noise(spreads: Iterable[tuple[float, int]]) -> tuple[float, float] | None:
-    """Variance of the logarithm of a launch's value and its degrees of freedom; None: not known."""
+    """Return the variance of the logarithm of a launch's value, and its degrees of freedom; None: unknown."""
     found = list(spreads)
     df = sum(own for _, own in found)
     return (fsum(squares for squares, _ in found) / df, df) if df else None
@@ -288,9 +287,9 @@ def _noise(spreads: Iterable[tuple[float, int]]) -> tuple[float, float] | None:
 def _larger(
     pooled: tuple[float, float] | None, own: tuple[float, float] | None
 ) -> tuple[float, float] | None:
-    """The pooled variance, or the layout's own where that is larger; the degrees of freedom stay the pool's.
+    """Return the larger of the pooled and the own variance, with the degrees of freedom of the pool.
 
-    Some layouts are noisier than others: the pool alone would be too sure of them.
+    Some layouts are noisier than others: the pooled variance alone would be too small for them.
     """
     if pooled is None or own is None:
         return pooled
@@ -310,7 +309,7 @@ def _judged(
     if noise is None:
         return LimitVerdict(limit, "open", n, exp(mean))
     variance, df = noise
-    if exp(min(logs)) < 0.999 * LONGEST_S:  # else all are of the last bucket, which is as wide as it gets
+    if exp(min(logs)) < 0.999 * LONGEST_S:  # otherwise all are in the last, widest bucket
         variance = max(variance, _ROUNDED_SD.get(limit.name, 0.0) ** 2)
     gap = log(limit.at_most) - mean
     state: State = "open"
@@ -319,7 +318,7 @@ def _judged(
     if state == "beyond" and n < LEAST_LAUNCHES:
         return LimitVerdict(limit, "open", n, exp(mean))  # no layout is ruled out by a single launch
     if state == "within" and limit.name == "memory_bytes" and exp(max(logs)) > limit.at_most * (1 + 1e-12):
-        state = "open"  # it was seen to pass: nobody wants it as the winner, whatever the mean
+        state = "open"  # it passed the limit in a window, so it must not win, whatever its mean
     return LimitVerdict(limit, state, n, exp(mean), sqrt(variance), df, doubt)
 
 

@@ -24,19 +24,19 @@ from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import parse_duration, render_exact_duration
 
-# How long the clients of a closed loop keep a connection, and which worker process it goes to.
+# The time for which clients of a closed loop keep a connection, and the worker process of a connection.
 #
-# A server with several processes lets the kernel choose which of them accepts a connection, and the kernel is
-# not fair: of 8 connections that were opened at once one of two processes of gunicorn took all. A closed loop
-# feels that as no user would, because where one process has all requests the other one has none. At a load
-# beyond their capacity all processes have a queue, whoever takes more: that is what *even* measures.
+# In a server with several processes the kernel chooses the process that accepts a connection, and it is
+# not fair: of 8 connections that were opened at once one of two processes of gunicorn took all. This affects
+# a closed loop more than users, because the other process then has no requests. At a load beyond their
+# capacity all processes have a queue, even if uneven: that is what *even* measures.
 
 _HINT = "Write even, fresh, kept, or reuse: N for at most N requests over one connection."
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """What becomes of connections."""
+    """The treatment of connections."""
 
     reuse: int | None = None  #: requests over one, at most; None: as long as the server keeps it
     is_even: bool = False  #: they are opened anew until each worker process has as many as the others
@@ -79,7 +79,7 @@ _NEARLY_TWICE = 1.8
 
 @dataclass(frozen=True, slots=True)
 class TriedClients:
-    """What a number of clients gave."""
+    """The throughput with a number of clients."""
 
     clients: int
     per_s: float  #: good answers
@@ -87,7 +87,7 @@ class TriedClients:
 
 @dataclass(frozen=True, slots=True)
 class ClientSearchResult:
-    """The number of clients that a study was measured with, and what it rests on."""
+    """The number of clients of a study, and the measurements behind it."""
 
     clients: int
     layout: str  #: that was tried
@@ -97,42 +97,42 @@ class ClientSearchResult:
 
 
 def first_clients(layouts: Iterable[Layout]) -> int:
-    """The number to begin with, and to stay with where nobody looks for a better one."""
+    """Return the first number of clients of a search, which is final if there is no search."""
     return CLIENTS_PER_THREAD * max(layout.total_threads for layout in layouts)
 
 
 def hardest_to_load(layouts: Sequence[Layout]) -> Layout:
-    """The layout that needs the most clients: that with the most threads, of these the most processes.
+    """Return the layout that needs the most clients: the most threads, of these the most processes.
 
-    Each thread needs a request of its own, and the more processes, the more uneven they spread.
+    Each thread needs its own request, and more processes spread requests less evenly.
     """
     return max(layouts, key=lambda layout: (layout.total_threads, layout.processes))
 
 
 def choose(tried: Sequence[TriedClients]) -> int:
-    """The number with the highest throughput of the last two that were tried."""
+    """Return the number with the higher throughput of the last two."""
     return max(tried[-2:], key=lambda one: one.per_s).clients
 
 
 def has_risen(tried: Sequence[TriedClients]) -> bool:
-    """Whether the last doubling brought `RISE_RATIO` or more; so it is with a single try."""
+    """Return whether the last doubling gained `RISE_RATIO` or more; true for a single try."""
     return len(tried) < 2 or tried[-1].per_s >= (1 + RISE_RATIO) * tried[-2].per_s
 
 
 def clients_for(layout: Layout, found: ClientSearchResult) -> int:
-    """The clients of *layout* where *found* clients load the layout they were found for.
+    """Return the number of clients of *layout* for a search result of another layout.
 
-    A layout with more threads has more clients in proportion. One with fewer has as many.
+    A layout with more threads has proportionally more clients. One with fewer threads has equally many.
     """
     more = max(1.0, layout.total_threads / parse_layout(found.layout).total_threads)
     return ceil(found.clients * more)
 
 
 def requests_at_once(found: ClientSearchResult) -> float | None:
-    """How many requests each process works on at once, by Little's law; None: that is not to be seen.
+    """Estimate the number of requests that each process works on at once, by Little's law; None: unknown.
 
-    The least clients that were tried give the time of a request that waits for nobody: throughput must have
-    doubled with them at first.
+    The smallest tried number of clients gives the time of a request that never waits, which requires that
+    the first doubling nearly doubled throughput.
     """
     if len(found.tried) < 3 or found.tried[1].per_s < _NEARLY_TWICE * found.tried[0].per_s:
         return None
@@ -142,7 +142,7 @@ def requests_at_once(found: ClientSearchResult) -> float | None:
 
 
 def render_found(found: ClientSearchResult) -> str:
-    """*found* as a study's provenance keeps it."""
+    """Convert *found* to JSON for a study's provenance."""
     return json.dumps(
         {
             "clients": found.clients,
@@ -155,9 +155,9 @@ def render_found(found: ClientSearchResult) -> str:
 
 
 def parse_found(kept_text: str | None, n_clients: int | None) -> ClientSearchResult | None:
-    """What `render_found` kept, where the settings give that number of clients: *n_clients*.
+    """Read the JSON of `render_found`, if it matches *n_clients*, the number of clients in the settings.
 
-    None: there was no search, the user has set another number since, or what is kept cannot be read.
+    None: there was no search, the user has set another number since, or the JSON is invalid.
     """
     try:
         kept: Any = json.loads(kept_text or "null")
@@ -171,7 +171,7 @@ def parse_found(kept_text: str | None, n_clients: int | None) -> ClientSearchRes
     return found if found.clients == n_clients else None
 
 
-# At which rate requests are sent: a number, a share of what a layout can do, the most that keeps a p95.
+# The rate of requests: a number, a share of a layout's capacity, or the highest rate that keeps a p95.
 
 
 MOST_PER_S = 1e6
@@ -182,7 +182,7 @@ _RATE_HINT = "Write requests per second, as 200; a share of each layout's capaci
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share of what each launch answers in a closed loop."""
+    """A share of a launch's throughput in a closed loop."""
 
     ratio: float  #: above 0, below 1
 
@@ -226,7 +226,7 @@ def parse_rate(text: str) -> float | Pace:
 
 
 def checked_rate(per_s: float) -> float:
-    """A rate as it is; ConfigError when nothing, or more than a box can, would be sent."""
+    """Return the rate unchanged; ConfigError if it is not above 0, or more than `MOST_PER_S`."""
     if not 0 < per_s <= MOST_PER_S:
         raise ConfigError(
             f"a rate should be greater than 0 and at most {MOST_PER_S:.0f}/s, got {per_s:g}", hint=_RATE_HINT
@@ -235,7 +235,7 @@ def checked_rate(per_s: float) -> float:
 
 
 def render_rate(rate: float | Pace) -> float | str:
-    """What ``parse_rate`` reads back, exactly; a number stays one."""
+    """Return the value that ``parse_rate`` reads back exactly; a number stays a number."""
     if isinstance(rate, Share):
         return f"{100 * rate.ratio:.12g}%"
     if isinstance(rate, WithinP95):
@@ -244,16 +244,16 @@ def render_rate(rate: float | Pace) -> float | str:
 
 
 def rate_kept(config: StoredConfig) -> float | Pace | None:
-    """The rate that a study's settings, as it keeps them, ask for; None: none, or no requests are sent."""
+    """Return the rate in a study's settings; None: there is none, or no requests are sent."""
     rate: str | float | None = config.service.feeder.get("rate")
     return parse_rate(rate) if isinstance(rate, str) else rate
 
 
 def next_ratio(tried: Sequence[TriedRate]) -> float | None:
-    """Which share of the capacity to try next for the highest one that keeps the p95; None: it is found.
+    """Return the next share of the capacity to try for the highest that keeps the p95; None: it is found.
 
-    Bisection, from half the capacity on: what keeps the p95 is taken to keep it at every lower rate. The
-    capacity itself is not tried: at it the queue has no end.
+    Bisection from half the capacity on: a share that keeps the p95 is assumed to keep it at every lower rate.
+    The capacity itself is never tried, because its queue grows without end.
     """
     if len(tried) >= N_TRIED:
         return None
@@ -263,7 +263,7 @@ def next_ratio(tried: Sequence[TriedRate]) -> float | None:
 
 
 def found_ratio(tried: Sequence[TriedRate]) -> float:
-    """The highest share that kept the p95; where none did, the lowest that was tried."""
+    """Return the highest share that kept the p95; if none did, the lowest that was tried."""
     kept = [one.ratio for one in tried if one.kept]
     return max(kept) if kept else min(one.ratio for one in tried)
 
@@ -278,7 +278,7 @@ def _share(text: str, ratio: float) -> Share:
     return Share(ratio)
 
 
-# How many messages are to wait for a layout, so that its queue never runs dry.
+# The number of messages that wait for a layout, so that its queue never runs dry.
 
 
 FEWEST_WAITING = 5_000
@@ -289,10 +289,10 @@ _RATE_OVER_S = 2.0
 
 
 def wanted_backlog(best_per_s: float, n_threads: int, message_bytes: float) -> int:
-    """Messages that should wait.
+    """Return the number of messages that should wait.
 
     Args:
-        best_per_s: the best rate that was seen of any layout, messages/s; 0 before the first.
+        best_per_s: the best measured rate of any layout, messages/s; 0 before the first.
         n_threads: of the layout, in all.
         message_bytes: mean size; large messages wait in smaller numbers, but never fewer than are prefetched.
     """
@@ -302,15 +302,15 @@ def wanted_backlog(best_per_s: float, n_threads: int, message_bytes: float) -> i
 
 
 class BestRate:
-    """The best rate of a total that grows, over 2 s or a little more."""
+    """The highest rate of a growing total, over 2 s or a little more."""
 
     def __init__(self, best_per_s: float = 0.0) -> None:
-        """*best_per_s* is known from before."""
+        """Start with *best_per_s*, an earlier result."""
         self.per_s = best_per_s
         self._seen: deque[tuple[float, int]] = deque()
 
     def add(self, at_s: float, total: int) -> None:
-        """*total* was seen at *at_s*; times grow."""
+        """Add *total* at *at_s* (seconds), in time order."""
         self._seen.append((at_s, total))
         while len(self._seen) > 1 and self._seen[1][0] <= at_s - _RATE_OVER_S:
             self._seen.popleft()

@@ -23,9 +23,9 @@ IMPLEMENTATION = "worker_implementation"  #: the implementation alone, in older 
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """Facts of the workers, as a study file has them.
+    """Facts of the workers, in the form of a study file.
 
-    A fact is kept as ``worker_python`` where it is the same for all, else as ``worker_python@3.13`` for each
+    The key is ``worker_python`` if all variants have the same fact, otherwise ``worker_python@3.13`` for each
     variant.
     """
 
@@ -33,7 +33,7 @@ class WorkerFacts:
 
     @classmethod
     def of_variants(cls, found: Mapping[str, Mapping[str, str]]) -> Self:
-        """Return the facts that were *found* of each variant."""
+        """Return the facts *found* for each variant."""
         facts: dict[str, str] = {}
         for name in dict.fromkeys(name for own in found.values() for name in own):
             values = [own.get(name) for own in found.values()]
@@ -53,26 +53,27 @@ class WorkerFacts:
         )
 
     def fact(self, name: str, variant: str) -> str | None:
-        """Return the fact *name* of the workers of one *variant*; None: not known."""
+        """Return the fact *name* of the workers of one *variant*; None: unknown."""
         return self.texts.get(f"{name}{_OF_VARIANT}{variant}", self.texts.get(name))
 
     def of_all(self, name: str) -> str | None:
-        """Return the fact *name* where it is the same for all variants; None: it is not, or not known."""
+        """Return the fact *name* if it is the same for all variants; None: it differs, or is unknown."""
         return self.texts.get(name)
 
     def by_variant(self, name: str) -> dict[str, str]:
-        """Return the fact *name* of each variant, where variants differ in it."""
+        """Return the fact *name* of each variant, if variants differ in it."""
         before = f"{name}{_OF_VARIANT}"
         return {key.removeprefix(before): text for key, text in self.texts.items() if key.startswith(before)}
 
     def has_gil(self, variant: str) -> bool | None:
-        """Whether the workers of a *variant* have a GIL that is on: as running ones were seen, else as their
-        interpreter alone said. None: not known."""
+        """Return whether the workers of a *variant* run with a GIL; None: unknown.
+
+        Observed workers take precedence over the answer of the interpreter alone."""
         reported = self.fact(GIL_SEEN, variant) or self.fact(GIL, variant)
         return {"on": True, "off": False}.get(reported or "")
 
     def gil_came_back(self, variant: str) -> bool:
-        """Whether the interpreter alone has no GIL, and workers were seen to run with one."""
+        """Return whether the interpreter alone has no GIL, but observed workers ran with one."""
         reported = self.fact(GIL, variant), self.fact(GIL_SEEN, variant)
         return reported == ("off", "on")
 
@@ -82,7 +83,7 @@ class WorkerFacts:
         return frozenset(name for name, of, _ in (key.partition(_OF_VARIANT) for key in self.texts) if of)
 
     def for_each_variant(self, names: Collection[str], variants: Collection[str]) -> Self:
-        """Return the same facts, with those of *names* for each of the *variants*, however they are kept."""
+        """Return the same facts, with those of *names* stored for each of the *variants*."""
         found = {key: text for key, text in self.texts.items() if key.partition(_OF_VARIANT)[0] not in names}
         for name in names:
             for variant in variants:
@@ -101,15 +102,15 @@ class WorkerFacts:
 
 
 def _flag(key: str, text: str = "yes") -> Any:
-    """Return a field that is true where the file has *text* under *key*."""
+    """Return a field that is true if the file has *text* under *key*."""
     return field(default=False, metadata={"key": key, "text": text})
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Facts of the host, the software and the beginning of a study, or of a host of a fleet; None: not known.
+    """Facts of the host, the software and the start of a study, or of a host of a fleet; None: unknown.
 
-    A fact has the same name in the file, but for those that are true or false.
+    A fact has the same name in the file, except those that are true or false.
     """
 
     # the host
@@ -139,7 +140,7 @@ class Provenance:
     user: str | None = None
     git_revision: str | None = None  #: of the folder that tuner ran in; ``+``: with changes
     workers: WorkerFacts = field(default_factory=WorkerFacts)
-    # how the study was begun
+    # the start of the study
     made_by: str | None = None  #: the command, where not the usual one
     config_file: str | None = None  #: as it was typed
     is_command_typed: bool = _flag("command_typed")  #: on the command line, in no config
@@ -152,11 +153,11 @@ class Provenance:
     simulated_stream: str | None = None  #: names random streams, in addition to the seed
     has_first_look: bool = _flag("first_look")  #: it begins with one
     may_grow: bool = _flag("grid_grows")  #: the layouts are those of a grid, and scouts are launched first
-    # of a check
+    # a check
     check_of: str | None = None  #: the file of the checked study
     check_of_created: str | None = None  #: when that was begun
     check_current: str | None = None  #: the layout in use; "": none was named
-    # what came out before the first block, or during the study
+    # results before the first block, or during the study
     grid_grew: str | None = None  #: `Growth` as JSON; None: scouts were not launched
     clients_found: str | None = None  #: `ClientSearchResult` as JSON; None: there was no search
     #: what layouts ran in addition to their threads, as JSON, by the layout's text
@@ -165,7 +166,7 @@ class Provenance:
 
     @classmethod
     def from_mapping(cls, texts: Mapping[str, str]) -> Self:
-        """Return the facts that *texts* holds by their names in a study file."""
+        """Read the facts from *texts* by their names in a study file."""
         known: dict[str, Any] = {}
         workers: dict[str, str] = {}
         inner: dict[str, str] = {}
@@ -184,7 +185,7 @@ class Provenance:
         return cls(**known, workers=WorkerFacts(workers), inner_threads=inner, others=others)
 
     def to_mapping(self) -> dict[str, str]:
-        """Return the facts that are known, by their names in a study file, in the order of these."""
+        """Return the known facts by their names in a study file, sorted by name."""
         texts = {name: text for name in _TEXTS if (text := getattr(self, name)) is not None}
         texts |= {key: text for key, (name, text) in _FLAGS.items() if getattr(self, name)}
         texts |= {f"{_OF_LAYOUT}{layout}": text for layout, text in self.inner_threads.items()}

@@ -23,7 +23,7 @@ WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cac
 
 @dataclass(frozen=True, slots=True)
 class StudyRecord:
-    """A study as it was asked for and where it ran; fixed from its first moment."""
+    """The settings of a study and its host; fixed when the study begins."""
 
     service: str  #: the name that exports and marks carry
     strategy: str  #: "all"
@@ -55,18 +55,18 @@ class StudyRecord:
 
     @property
     def horizon_s(self) -> float:
-        """The time after a start until which a layout is to keep its memory limit."""
+        """The time after a start, in seconds, for which a layout must keep its memory limit."""
         found = self.config.study.get("horizon")
         return float(found) if isinstance(found, int | float) and found > 0 else HORIZON_S
 
     @property
     def shortest_window_s(self) -> float:
-        """The shortest window that the strategy may choose."""
+        """The shortest window that the strategy may choose, in seconds."""
         return self.window_s if self.min_window_s is None else self.min_window_s
 
 
-# Launches and windows are not frozen, though nobody changes one: frozen takes twice as long to make, and a
-# file may hold 20 000 and 100 000.
+# Launches and windows are not frozen, although no code changes one: a frozen instance takes twice as long to
+# create, and a file may have 20 000 launches and 100 000 windows.
 @dataclass(slots=True, unsafe_hash=True)
 class LaunchRecord:
     """One start of one layout."""
@@ -100,20 +100,20 @@ class LaunchRecord:
 
 @dataclass(slots=True, unsafe_hash=True)
 class WindowRecord(WindowClocks):
-    """A window without its samples: what ranking needs, 100 000 of them at a time."""
+    """A window without its samples: the input of the ranking, up to 100 000 at a time."""
 
     #: that ended in it; None: not known
     requests: Requests | None = field(default=None, hash=False)
 
     @property
     def is_at_a_rate(self) -> bool:
-        """Whether requests came at a rate: then threads also wait for work; what binds them is not seen."""
+        """Whether requests came at a rate: then threads also wait for work, and the bottleneck is unknown."""
         return self.requests is not None and self.requests.rate_per_s is not None
 
 
 @dataclass(frozen=True, slots=True)
 class BoxRecord:
-    """A box of a fleet, from when it joined the study until it left."""
+    """A host of a fleet, from its joining of the study until it left."""
 
     name: str
     cores: float  #: what it offers (affinity, cgroup quota)
@@ -124,7 +124,7 @@ class BoxRecord:
     why: str | None = None  #: it left
 
 
-# Whether a study was simulated, and the words that say so wherever its figures go.
+# Whether a study was simulated, and the sentences that mark its figures.
 
 SIMULATED_HOST = "a simulated box"
 
@@ -132,33 +132,33 @@ _MARK = "simulated-"
 
 
 def simulated_name(service: str) -> str:
-    """What a simulated study of *service* is called, so that no file or runbook takes it for the real one."""
+    """Return the name of a simulated study of *service*, which differs from that of a real study."""
     return service if service.startswith(_MARK) else f"{_MARK}{service}"
 
 
 def is_simulated(study: StudyRecord) -> bool:
-    """Whether a model gave the windows of *study*, and no service ran."""
+    """Return whether a model produced the windows of *study*, so that no service ran."""
     return study.provenance.simulated is not None
 
 
 def simulation_notes(study: StudyRecord) -> list[str]:
-    """The sentence that stands before everything said of a simulated study; none for a real one."""
+    """Return the sentence that precedes all output of a simulated study; empty for a real study."""
     profile = study.provenance.simulated
     return [] if profile is None else [simulated_sentence(profile, study.box_cores)]
 
 
 def simulated_sentence(profile: str, cores: float) -> str:
-    """The same of a box with so many *cores*."""
+    """Return that sentence for a host with *cores* cores."""
     on = pluralize(cores, "core")
     return f"Simulated: no service ran, a model of {profile} on {on} gave these figures."
 
 
 def memory_assumed(study: StudyRecord) -> list[str]:
-    """What memory the profile of a simulated study did not know, in a sentence; none: it knew all of it."""
+    """Return a sentence on the memory figures that a simulated profile lacks; empty: it has all."""
     if not is_simulated(study):
         return []
     profile = study.config.profile
-    if profile is None:  # made elsewhere: nobody says what it knew
+    if profile is None:  # made elsewhere: its figures are unknown
         return []
     memory: Mapping[str, str | None] = profile.get("memory") or {}
     further = memory.get("thread") is None and any(layout.threads > 1 for layout in study.layouts)
@@ -170,13 +170,13 @@ def memory_assumed(study: StudyRecord) -> list[str]:
     return []
 
 
-# What has to be typed again where a study goes on, or is checked.
+# Arguments to type again when a study is resumed or checked.
 
 
 def resume_arguments(record: StudyRecord, *, again: bool = False) -> tuple[list[str], list[str]]:
-    """What is put before ``--resume FILE`` and what behind it: the config or the command.
+    """Return the arguments before ``--resume FILE`` and those after it: the config or the command.
 
-    Nothing, unless they hold secrets, or *again* says that they are needed all the same.
+    Both are empty unless the config or command holds secrets, or *again* requires them anyway.
     """
     if not (again or record.config.lacks_secrets):
         return [], []
@@ -186,7 +186,7 @@ def resume_arguments(record: StudyRecord, *, again: bool = False) -> tuple[list[
     return ["CONFIG" if config is None else config], []
 
 
-# What is to be large: items per second, or items per second of CPU.
+# The value to maximise: items per second, or items per second of CPU.
 
 
 Objective = Literal["throughput", "throughput-per-cpu"]
@@ -194,13 +194,13 @@ OBJECTIVES: tuple[Objective, ...] = ("throughput", "throughput-per-cpu")
 
 
 def value_of(window: WindowRecord, objective: str) -> float:
-    """What a strategy is to make large: items/s, or items per CPU second of the service and its backends.
+    """Return the value to maximise: items/s, or items per CPU second of the service and its backends.
 
-    A backend that the config names runs for the service, and some layouts make it work harder than others;
-    tuner's own CPU never counts.
+    The CPU of configured backends counts, because the load on them depends on the layout; tuner's own CPU
+    never counts.
 
     Returns:
-        0 when there is nothing to compare: no item was finished, or no CPU was seen to be used.
+        0 if there is nothing to compare: no item was finished, or no CPU use was measured.
 
     Raises:
         ValueError: there is no such objective.
@@ -211,7 +211,7 @@ def value_of(window: WindowRecord, objective: str) -> float:
 
 
 def value_from(n_done: int, length_s: float, cpu_s: float, *, objective: str) -> float:
-    """The same of several windows added up."""
+    """Return the same value for the sums of several windows; times are in seconds."""
     if objective == "throughput":
         return n_done / length_s
     if objective == "throughput-per-cpu":
@@ -223,7 +223,7 @@ def parse_objective(text: str) -> Objective:
     """Read the name of an objective.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is no objective of that name.
     """
     name = text.strip().lower()
     if name in OBJECTIVES:

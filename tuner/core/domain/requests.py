@@ -8,7 +8,7 @@ from itertools import zip_longest
 from math import ceil, inf
 from typing import Any, TypeVar
 
-# How long requests took: a histogram of fixed size that keeps 3 significant figures from 1 us to 1 h.
+# Latencies in a histogram of fixed size with 3 significant figures from 1 us to 1 h.
 #
 # Buckets are log-linear, as in HdrHistogram: 1 ns wide up to 2.048 us, and 1024 in each octave above. From 1
 # us on a bucket is at most 1/1024 of its latency wide. 33 421 counts hold every latency up to an hour.
@@ -19,7 +19,7 @@ LONGEST_NS = 3_600_000_000_000  #: what takes longer is counted in the last buck
 
 
 def bucket_of(latency_ns: int) -> int:
-    """The index of the bucket that *latency_ns* is counted in; less than 0 counts as 0."""
+    """Return the index of the bucket that counts *latency_ns*; less than 0 counts as 0."""
     if latency_ns < 2048:
         return max(latency_ns, 0)
     if latency_ns > LONGEST_NS:
@@ -32,7 +32,7 @@ N_BUCKETS = bucket_of(LONGEST_NS) + 1
 
 
 def bucket_limits_ns(bucket: int) -> tuple[float, float]:
-    """The least latency in *bucket*, and the least that is above it: ``inf`` for the last one."""
+    """Return the least latency in *bucket*, and the least above it: ``inf`` for the last bucket."""
     if not 0 <= bucket < N_BUCKETS:
         raise ValueError(f"there is no bucket {bucket}, only 0 to {N_BUCKETS - 1}")
     shift = max(0, (bucket >> _PER_OCTAVE_BITS) - 1)
@@ -42,20 +42,20 @@ def bucket_limits_ns(bucket: int) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class LatencyQuantile:
-    """A quantile of what was recorded, as exactly as its bucket tells: ``low_s <= it < high_s``."""
+    """A quantile of recorded latencies, to the precision of its bucket: ``low_s <= it < high_s``."""
 
     low_s: float
     high_s: float  #: inf: longer than an hour
 
     @property
     def error_s(self) -> float:
-        """How far ``low_s`` may be below it; from 1 us to 1 h at most 0.1 % of it."""
+        """The largest possible error of ``low_s``; from 1 us to 1 h at most 0.1 % of it."""
         return self.high_s - self.low_s
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """How many requests took how long, up to one moment or between two."""
+    """Number of requests by latency, up to one moment or between two."""
 
     n_by_bucket: Mapping[int, int] = field(
         default_factory=dict
@@ -63,24 +63,24 @@ class Latencies:
 
     @classmethod
     def of(cls, counts: Sequence[int]) -> Latencies:
-        """What *counts*, one for each bucket, hold now."""
+        """Return a snapshot of *counts*, which has one number for each bucket."""
         return cls({bucket: n for bucket, n in enumerate(counts) if n})
 
     @property
     def n_recorded(self) -> int:
-        """Requests in it."""
+        """The number of requests."""
         return sum(self.n_by_bucket.values())
 
     def merged(self, other: Latencies) -> Latencies:
-        """What both hold together."""
+        """Return the sum of both."""
         buckets = sorted({*self.n_by_bucket, *other.n_by_bucket})
         return Latencies({bucket: self._in(bucket) + other._in(bucket) for bucket in buckets})
 
     def since(self, earlier: Latencies) -> Latencies:
-        """What was recorded after *earlier*, an older snapshot of the same counts.
+        """Return the requests recorded after *earlier*, an older snapshot of the same counts.
 
         Raises:
-            ValueError: *earlier* holds more somewhere: it is not an older snapshot.
+            ValueError: *earlier* has a larger count, so it is not an older snapshot.
         """
         if any(n > self._in(bucket) for bucket, n in earlier.n_by_bucket.items()):
             raise ValueError("counts fell: these are no two snapshots of one histogram")
@@ -88,20 +88,20 @@ class Latencies:
         return Latencies({bucket: n for bucket, n in later.items() if n})
 
     def quantile(self, share: float) -> LatencyQuantile:
-        """The shortest latency that a *share* (0..1) of all requests did not exceed (the nearest rank).
+        """Return the shortest latency that a *share* (0..1) of all requests did not exceed (nearest rank).
 
         Raises:
-            ValueError: nothing was recorded, or *share* is none.
+            ValueError: nothing was recorded, or *share* is outside 0..1.
         """
         if not 0 <= share <= 1:
             raise ValueError(f"a share is between 0 and 1, got {share}")
         return self.at_rank(max(1, ceil(share * self.n_recorded)))
 
     def at_rank(self, rank: int) -> LatencyQuantile:
-        """The latency of the *rank*-th shortest, from 1 on.
+        """Return the latency of the *rank*-th shortest request, from 1 on.
 
         Raises:
-            ValueError: so many were not recorded.
+            ValueError: there are fewer requests.
         """
         n_below = 0
         for bucket, n in self.n_by_bucket.items():
@@ -112,7 +112,7 @@ class Latencies:
         raise ValueError("nothing was recorded" if not n_below else f"there is no {rank} of {n_below}")
 
     def n_within(self, seconds: float) -> int:
-        """Requests that took no longer than that, as exactly as the buckets tell."""
+        """Return the number of requests of at most *seconds*, to the precision of the buckets."""
         limit = bucket_of(int(seconds * 1e9))
         return sum(n for bucket, n in self.n_by_bucket.items() if bucket <= limit)
 
@@ -120,7 +120,7 @@ class Latencies:
         return self.n_by_bucket.get(bucket, 0)
 
 
-# How the connections of the load generator spread over the worker processes of a layout.
+# The distribution of the load generator's connections over the worker processes of a layout.
 
 Held = TypeVar("Held")
 STARVED_RATIO = 0.05  #: of the threads' time: below it even connections would bring less than 5 %
@@ -128,7 +128,7 @@ STARVED_RATIO = 0.05  #: of the threads' time: below it even connections would b
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSpread:
-    """Sums over looks at the connections; each look stands for the time until the next one."""
+    """Sums over samples of the connections; each sample stands for the time until the next one."""
 
     seconds: float = 0.0  #: looked at
     #: thread-seconds that a worker's threads had no request for while another worker had more than threads
@@ -138,17 +138,17 @@ class ConnectionSpread:
 
     @property
     def per_worker(self) -> tuple[float, ...]:
-        """How many connections each worker had on average, the most first; empty: not seen."""
+        """The mean number of connections of each worker, largest first; empty: not measured."""
         if not self.seconds:
             return ()
         return tuple(sorted((held / self.seconds for held in self.connection_s), reverse=True))
 
     def starved_ratio(self, total_threads: int) -> float | None:
-        """The share (0..1) of the threads' time that uneven connections left without work; None: not seen."""
+        """Return the share (0..1) of thread time lost to uneven connections; None: not measured."""
         return self.starved_s / (self.seconds * total_threads) if self.seconds else None
 
     def since(self, earlier: ConnectionSpread) -> ConnectionSpread:
-        """What was seen after *earlier*."""
+        """Return the sums since *earlier*."""
         held = zip_longest(self.connection_s, earlier.connection_s, fillvalue=0.0)
         return ConnectionSpread(
             self.seconds - earlier.seconds,
@@ -158,7 +158,7 @@ class ConnectionSpread:
         )
 
     def merged(self, other: ConnectionSpread) -> ConnectionSpread:
-        """Both together; the workers with the most connections are taken for the same ones."""
+        """Add both; workers are matched by their rank in number of connections."""
         held = zip_longest(
             sorted(self.connection_s, reverse=True), sorted(other.connection_s, reverse=True), fillvalue=0.0
         )
@@ -171,7 +171,7 @@ class ConnectionSpread:
 
 
 def n_starved(busy: Sequence[int], threads: int) -> int:
-    """How many threads have nothing to do because requests are where there are too many.
+    """Return the number of idle threads that could work on requests queued in other workers.
 
     Args:
         busy: requests under way in each worker.
@@ -183,9 +183,9 @@ def n_starved(busy: Sequence[int], threads: int) -> int:
 
 
 def surplus(held: Sequence[Sequence[Held]]) -> list[Held]:
-    """Which connections to open anew so that each worker may have as many as the others, one more or less.
+    """Return the connections to open anew so that all workers have equally many, plus or minus one.
 
-    *held* are those of each worker; those that it has had for longest come first and stay.
+    *held*: the connections of each worker, oldest first; the oldest stay.
     """
     if not held:
         return []
@@ -203,15 +203,15 @@ def uneven_ratio(spread: ConnectionSpread, total_threads: int) -> float | None:
 
 
 def spread_to_json(spread: ConnectionSpread) -> list[Any]:
-    """*spread* as a file keeps it: JSON that `spread_from_json` reads back."""
+    """Convert *spread* to JSON that `spread_from_json` reads back."""
     return [spread.seconds, spread.starved_s, spread.waiting_s, [*spread.connection_s]]
 
 
 def spread_from_json(kept: Any) -> ConnectionSpread:
-    """What `spread_to_json` gave.
+    """Read the result of `spread_to_json`.
 
     Raises:
-        ValueError: *kept* is something else.
+        ValueError: *kept* has another form.
     """
     match kept:
         case [int() | float(), int() | float(), int() | float(), list(held)]:
@@ -226,7 +226,7 @@ LONGEST_S = LONGEST_NS / 1e9  #: a latency of that much stands for all that are 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests that came to their end, up to one moment or between two; and those that did not."""
+    """Requests that ended, up to one moment or between two; and those still under way."""
 
     latencies: Latencies = field(default_factory=Latencies)  #: of those that were answered well
     n_failed: int = 0  #: answered badly, not answered, or not even sent
@@ -241,33 +241,32 @@ class Requests:
 
     @property
     def n_total(self) -> int:
-        """All that came to their end."""
+        """The number of requests that ended."""
         return self.latencies.n_recorded + self.n_failed
 
     @property
     def n_due(self) -> int:
-        """All that became due."""
+        """The number of requests that became due."""
         return self.n_total + self.unfinished.n_recorded - self.unfinished_before.n_recorded
 
     @property
     def failed_ratio(self) -> float | None:
-        """The share (0..1) that failed; None: there were no requests."""
+        """The share (0..1) of failed requests; None: there were none."""
         return self.n_failed / self.n_total if self.n_total else None
 
     def latency_s(self, share: float) -> float | None:
-        """The time within which a *share* (0..1) of all requests was answered well.
+        """Return the time in seconds within which a *share* (0..1) of all requests was answered well.
 
-        What failed counts as taking longer than anything: a service that answers half of its requests at once
-        and refuses the others has no p95 to be proud of. Nor has one that answers no more: a request under
-        way at the end counts as taking longer than it has waited, and not at all for longer times, of which
-        it tells nothing yet. One that had waited longer than a time at the beginning was told of before, and
-        does not count again. So each counts once for each time: when it is answered within it, or when it has
-        waited that long; and requests of one look after the other add up.
+        A failed request counts as slower than any other, so that a service that refuses half of its requests
+        has no low p95. A request under way at the end counts as slower than the time that it has waited, and
+        is ignored for longer times. If it had waited longer than a time already at the beginning, an earlier
+        period counted it, so it does not count again. So each request counts once for each time: when it is
+        answered within it, or when it has waited that long; and consecutive periods add up.
 
         Returns:
-            The upper end of the histogram's bucket, at most 0.1 % too much; ``LONGEST_S`` when it was longer
-            or so many failed; the longest wait, where only such requests tell of it; None when there are too
-            few requests for one to lie beyond it (p95: 20).
+            The upper end of the histogram's bucket, at most 0.1 % too much; ``LONGEST_S`` if it was longer or
+            too many failed; the longest wait, if only requests under way remain; None if there are too few
+            requests for one to lie beyond it (p95: 20).
         """
         if self.n_due * (1 - share) < 1:
             return None
@@ -285,7 +284,7 @@ class Requests:
         return LONGEST_S if last is None or n_beyond > 0 else _high_s(last)
 
     def n_beyond(self, seconds: float) -> int:
-        """How many were found to take longer than that: they failed, or ended or waited that long."""
+        """Return the number of requests that failed, or took or waited longer than *seconds*."""
         ended, after, before = (
             one.n_recorded - one.n_within(seconds)
             for one in (self.latencies, self.unfinished, self.unfinished_before)
@@ -293,7 +292,7 @@ class Requests:
         return max(0, self.n_failed + ended + after - before)
 
     def since(self, earlier: Requests) -> Requests:
-        """Those that came to their end after *earlier*, an older snapshot; at the rate there is now.
+        """Return the requests that ended after *earlier*, an older snapshot; at the present rate.
 
         Raises:
             ValueError: it is not an older snapshot.
@@ -308,7 +307,7 @@ class Requests:
         )
 
     def merged(self, other: Requests) -> Requests:
-        """Both together; the rate is that of the first."""
+        """Return the sum of both, with the rate of this one."""
         return replace(
             self,
             latencies=self.latencies.merged(other.latencies),
@@ -324,7 +323,7 @@ def _changed(
     other: ConnectionSpread | None,
     by: Callable[[ConnectionSpread, ConnectionSpread], ConnectionSpread],
 ) -> ConnectionSpread | None:
-    """*spread* changed by *other*, where both are known."""
+    """Change *spread* by *other* with *by*, if both are known."""
     return spread if spread is None or other is None else by(spread, other)
 
 

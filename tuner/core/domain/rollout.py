@@ -15,7 +15,7 @@ PROCESS = "\0"
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A service in a layout, without what was only for measuring it. Texts may hold `PROCESS`."""
+    """A service in a layout, without the parts needed only for measuring. Texts may hold `PROCESS`."""
 
     service: str  #: the name that the study has for it
     kind: str  #: the record that it is one of; "script" or "crash-processor" where there is none
@@ -43,27 +43,27 @@ class Rollout:
 
     @property
     def is_numbered(self) -> bool:
-        """Whether the command, or a variable that is not only for names, says a program's number."""
+        """Whether the command, or a variable that is not only for names, contains a program's number."""
         return has_number([*self.command, *(self.environment[name] for name in self.numbered_variables)])
 
     @property
     def numbered_variables(self) -> tuple[str, ...]:
-        """The variables that say a program's number, but for tuner's own, which nobody has to read."""
+        """The variables that contain a program's number, except tuner's own, which are optional."""
         return tuple(
             name for name, value in self.environment.items() if PROCESS in value and name != "TUNER_PROCESS"
         )
 
     @property
     def unnumbered_environment(self) -> dict[str, str]:
-        """The environment without what only numbers programs."""
+        """The environment without variables that contain a program's number."""
         return {name: value for name, value in self.environment.items() if PROCESS not in value}
 
     @property
     def stop_wait_whole_s(self) -> int:
-        """``stop_wait_s`` in whole seconds, at least 1, as no format has fractions in common."""
+        """``stop_wait_s`` rounded up to whole seconds, at least 1, because some formats have no fractions."""
         return max(1, -int(-self.stop_wait_s // 1))
 
 
 def has_number(texts: Iterable[str]) -> bool:
-    """Whether one of *texts* says a program's number."""
+    """Return whether one of *texts* contains a program's number."""
     return any(PROCESS in text for text in texts)

@@ -36,22 +36,22 @@ FEWEST_ITEMS = 20  #: or of a longer time that has so many; with fewer there is 
 
 
 class Braked(MeasurementError):
-    """The brake stops a launch; ``problem`` says when, and what passed which limit."""
+    """A safety limit stops a launch; ``problem`` gives the time, the value and the limit."""
 
 
 def parse_brake_error(error: str | None, slug: str) -> str | None:
-    """What a launch's *error* says after *slug* (`BRAKED` or `OVER_LIMIT`); None: it does not begin so."""
+    """Return the part of a launch's *error* after *slug* (`BRAKED` or `OVER_LIMIT`); None: another error."""
     prefix = f"{slug}: "
     return error.removeprefix(prefix) if error is not None and error.startswith(prefix) else None
 
 
 def was_stopped_by_brake(launch: LaunchRecord) -> bool:
-    """Whether the brake stopped *launch*: that it did not start tells nothing of the service or its box."""
+    """Return whether a safety limit stopped *launch*: then a failed start is no fault of service or host."""
     return any(parse_brake_error(launch.error, slug) is not None for slug in (BRAKED, OVER_LIMIT))
 
 
 def over_limit(launches: Iterable[LaunchRecord]) -> dict[Layout, str]:
-    """The layouts that were left out for passing a limit of the user's, and which, as part of a sentence."""
+    """Return the layouts that safety limits excluded, each with the passed limit as part of a sentence."""
     return {
         launch.layout: f"left out by a safety limit {passed}"
         for launch in launches
@@ -61,7 +61,7 @@ def over_limit(launches: Iterable[LaunchRecord]) -> dict[Layout, str]:
 
 @dataclass(frozen=True, slots=True)
 class BrakeLimits:
-    """What must not be passed; None: there is no such limit."""
+    """The safety limits; None: no such limit."""
 
     load: float | None = None  #: load average of one minute
     memory_ratio: float | None = None  #: of the box's memory, in use
@@ -72,7 +72,7 @@ class BrakeLimits:
 
 @dataclass(frozen=True, slots=True)
 class BoxNow:
-    """The box as it is now, whoever uses it."""
+    """The present load and memory of the host, including all processes."""
 
     load1: float
     memory_used_bytes: int  #: what could not be given to a new process
@@ -81,7 +81,7 @@ class BoxNow:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How the user's command last ended."""
+    """The last result of the user's command."""
 
     began_s: float  #: when it was started
     ended_s: float
@@ -89,7 +89,7 @@ class CommandResult:
 
 
 class Braking:
-    """The brake while one launch runs, or while nothing does; ask `look` every second or so."""
+    """The safety limits during one launch, or while none runs; call `look` about every second."""
 
     def __init__(self, limits: BrakeLimits) -> None:
         self._limits = limits
@@ -101,7 +101,7 @@ class Braking:
 
     @property
     def over(self) -> str | None:
-        """What was over a limit at the last look, however short; None: nothing was."""
+        """The values over a limit at the last check, however briefly; None: none."""
         return "; ".join(self._over.values()) or None
 
     def look(
@@ -111,13 +111,13 @@ class Braking:
         items: tuple[int, int] | None = None,
         answer: CommandResult | None = None,
     ) -> str | None:
-        """What has passed its limit for long enough, with the figures; None: nothing has.
+        """Check all limits; return the values that were over their limit for long enough; None: none.
 
         Args:
             at_s: monotonic seconds.
-            box: as it is now.
-            items: done and failed since the launch began; None: none can be yet.
-            answer: of the command; None: there is none, or it has not ended yet.
+            box: the present state of the host.
+            items: done and failed since the launch began; None: none can be finished yet.
+            answer: of the command; None: there is no command, or it has not ended yet.
         """
         found = {
             "memory": self._memory_over(box),
@@ -154,9 +154,9 @@ class Braking:
         return None
 
     def _load_over(self, at_s: float, load1: float) -> str | None:
-        """Not a load that only remembers: turned back, see `domain.load`, it has to be over as well.
+        """Return the text if load1, and the load of the last seconds computed from it, are over the limit.
 
-        Until that can be told it is over, and not yet for long enough.
+        As long as this load cannot be computed, load1 alone decides, but not yet for long enough.
         """
         limit = self._limits.load
         if limit is None:
@@ -194,7 +194,7 @@ class Braking:
         return f"{n_bad} of {n_items} items failed within {within}: {share}"
 
     def _refused(self, answer: CommandResult | None) -> str | None:
-        """The command's no, once it was repeated by a run that began long enough after the first one."""
+        """Return the command's refusal if a run that ended long enough after the first refusal repeats it."""
         if answer is None:
             return None
         if answer.refusal is None:
@@ -208,7 +208,7 @@ class Braking:
         return answer.refusal
 
 
-# Limits as people write and read them.
+# Limits in the form that users write and read.
 
 
 #: what people call them
@@ -221,7 +221,7 @@ def parse_limit(name: Quantity, text: str) -> Limit:
     """Read the limit of one quantity: ``20`` for load, ``8G`` for memory, ``2s`` for p95.
 
     Raises:
-        ConfigError: *text* is none.
+        ConfigError: *text* is not a limit.
     """
     if name == "load":
         return Limit(name, _parse_load(text))
@@ -234,10 +234,10 @@ def parse_limit(name: Quantity, text: str) -> Limit:
 
 
 def parse_limits(texts: dict[Quantity, str | None]) -> tuple[Limit, ...]:
-    """Read the limits that were given; the errors begin with the option that sets them.
+    """Read the given limits; errors begin with the option that sets the limit.
 
     Raises:
-        ConfigError: one of them is none.
+        ConfigError: a text is not a limit.
     """
     limits = []
     for name, text in texts.items():
@@ -251,12 +251,12 @@ def parse_limits(texts: dict[Quantity, str | None]) -> tuple[Limit, ...]:
 
 
 def render_amount(name: Quantity, value: float) -> str:
-    """A value of one quantity: ``19.8``, ``7.98 GB``, ``1.87 s``."""
+    """Render a value of one quantity: ``19.8``, ``7.98 GB``, ``1.87 s``."""
     if name == "memory_bytes":
         return render_size(value)
     if name == "load":
         return f"{value:.3g}" if value < 100 else f"{value:.0f}"
-    if value >= 0.999 * LONGEST_S:  # a mean of such may be less by a hair
+    if value >= 0.999 * LONGEST_S:  # a mean of such values may be slightly less
         return "over 1 h"
     if value >= 1000:
         return f"{value:.0f} s"
@@ -264,13 +264,13 @@ def render_amount(name: Quantity, value: float) -> str:
 
 
 def render_limit(limit: Limit) -> str:
-    """A limit as it is told: ``load at most 20``."""
+    """Render a limit: ``load at most 20``."""
     amount = f"{limit.at_most:g}" if limit.name == "load" else render_amount(limit.name, limit.at_most)
     return f"{WORDS[limit.name]} at most {amount}"
 
 
 def render_level(finding: LimitVerdict) -> str:
-    """What was seen, with its interval: ``19.8 (19.1 to 20.6)``; ``-`` when nothing was.
+    """Render the measured level with its interval: ``19.8 (19.1 to 20.6)``; ``-`` if there is none.
 
     Memory that grows is followed by its size after the horizon: ``..., 1.69 GB after 24h``.
     """
@@ -291,7 +291,7 @@ def _render_estimate(estimate: Estimate, name: Quantity) -> str:
 
 
 def render_needed(finding: LimitVerdict) -> str:
-    """What would decide an open finding, as part of a sentence."""
+    """Describe, as part of a sentence, the measurements that would decide an open finding."""
     if finding.later is not None:
         return "longer windows would show better how its memory grows"
     more = finding.launches_needed
@@ -307,7 +307,7 @@ def render_needed(finding: LimitVerdict) -> str:
 
 
 def why_kept_out(verdict: Verdict) -> str | None:
-    """Why a layout that was measured may not win, as part of a sentence; None: it may."""
+    """Return the reason why a measured layout may not win, as part of a sentence; None: it may."""
     if verdict.state == "within":
         return None
     parts = []

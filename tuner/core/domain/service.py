@@ -11,7 +11,7 @@ from tuner.core.domain.layout import Layout
 
 
 def shape_of(layout: Layout, pooled: Collection[str], loops: Collection[str] = ()) -> Layout:
-    """Return how many processes *layout* has, and threads in each that share a GIL.
+    """Return the number of processes of *layout*, and of threads in each that share a GIL.
 
     Args:
         layout: of the study.
@@ -23,7 +23,7 @@ def shape_of(layout: Layout, pooled: Collection[str], loops: Collection[str] = (
     return layout.as_loops if layout.variant in loops and layout.has_threads else layout
 
 
-# how a launch that stays resident is made idle: its processes are frozen, its feeder pauses, or not at all
+# the way to idle a launch that stays started: freeze its processes, pause its feeder, or not at all
 Gate = Literal["freeze", "feed", "none"]
 Programs = Literal["each", "one"]
 OsThreads = Literal["at-start", "on-demand"]
@@ -32,16 +32,16 @@ Workers = Literal["programs", "children", "children-if-several", "pools", "threa
 
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
-    """A service as a study runs it: one command, the same for every layout but for its fields.
+    """A service in a study: one command for all layouts, with fields for the layout.
 
-    It is started once for each process of the layout, or once in all, where it starts its worker processes
+    The command starts once for each process of the layout, or once in all if it starts its worker processes
     itself (gunicorn, Celery's prefork pool). Workers are these programs, or their children.
 
-    In *command* and in the values of *environment* these fields are filled in: ``{processes}``,
+    These fields are replaced in *command* and in the values of *environment*: ``{processes}``,
     ``{threads}``, ``{process}`` (0, 1, ...), ``{variant}``, ``{cores}``, ``{cores_per_process}`` (1 or more).
-    ``{{`` and ``}}`` stand for braces. Besides, each worker finds TUNER_PROCESSES, TUNER_THREADS,
-    TUNER_PROCESS and TUNER_VARIANT in its environment. What the probe tells the workers is a field too, by
-    its variable's name: ``{TUNER_STATSD}``.
+    ``{{`` and ``}}`` stand for braces. Each worker also has TUNER_PROCESSES, TUNER_THREADS, TUNER_PROCESS
+    and TUNER_VARIANT in its environment. A variable that the probe sets for the workers is a field, too, by
+    its name: ``{TUNER_STATSD}``.
     """
 
     name: str  #: names the study, its marks in a runbook, its exports
@@ -70,7 +70,7 @@ class ServiceSpec:
     variants: Mapping[str, Self] = field(default_factory=dict)
 
     def of(self, layout: Layout) -> Self:
-        """The service as it is started in *layout*: that of its variant."""
+        """Return the service of *layout*'s variant."""
         return self.variants[layout.variant] if self.variants else self
 
     @property
@@ -79,35 +79,37 @@ class ServiceSpec:
         return tuple(self.variants.values()) or (self,)
 
     def n_programs(self, layout: Layout) -> int:
-        """How often the command is started for *layout*."""
+        """Return the number of starts of the command for *layout*."""
         return layout.processes if self.programs == "each" else 1
 
     def are_workers_children(self, layout: Layout) -> bool:
-        """Whether the programs' children do the work, not these themselves."""
+        """Return whether the children of the programs do the work, instead of the programs."""
         if self.workers == "children-if-several":
             return layout.processes > 1
         return self.workers in ("children", "pools")
 
     def shape(self, layout: Layout) -> Layout:
-        """How many worker processes *layout* has, and threads in each that work on items."""
+        """Return the number of worker processes of *layout*, and of threads in each that work on items."""
         if self.workers == "pools":
             return layout.as_processes
-        is_loop = self.event_loop and self.workers != "threads"  # else each of these threads has a loop
+        is_loop = self.event_loop and self.workers != "threads"  # otherwise each thread has its own loop
         return layout.as_loops if is_loop and layout.has_threads else layout
 
     def command_line(
         self, layout: Layout, process: int, cores: int, data: Mapping[str, str] | None = None
     ) -> tuple[str, ...]:
-        """The argument list of process number *process* (from 0) of *layout*; *data* is what its launch adds
-        to the environment. Without it fields of the probe stay as they are written."""
+        """Return the argument list of process *process* (from 0) of *layout*.
+
+        *data*: environment that the launch adds; without it, fields of the probe are not replaced."""
         fields = {**self._fields(layout, process, cores), **self._of_probe(data or {})}
         return tuple(part.format(**fields) for part in self.command)
 
     def environment_of(
         self, layout: Layout, process: int, cores: int, data: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """What is added to the environment of process number *process* (from 0) of *layout*; *data* as for
-        the command line."""
+        """Return the variables added to the environment of process *process* (from 0) of *layout*.
+
+        *data* as for the command line."""
         fields = self._fields(layout, process, cores)
         own = {f"TUNER_{name.upper()}": str(value) for name, value in fields.items()}
         fields |= self._of_probe(data or {})
@@ -128,18 +130,19 @@ class ServiceSpec:
 
 
 def cores_per_process(cores: int, processes: int) -> int:
-    """How many of the *cores* each of so many worker *processes* has for itself, 1 at least."""
+    """Return the number of cores for each of *processes* worker processes, at least 1."""
     return max(1, cores // processes)
 
 
 def connections_of(layout: Layout, per_process: int | Literal["threads"]) -> int:
-    """How many connections *layout* opens in all (to its database): a pool of a size in each process, or one
-    for each thread."""
+    """Return the number of connections that *layout* opens in all (to its database).
+
+    *per_process*: the size of a process's pool, or one connection per thread."""
     return layout.processes * (layout.threads if per_process == "threads" else per_process)
 
 
 def layout_variables(layout: Layout) -> dict[str, str]:
-    """What commands that run beside a launch (feeder, probe) find of *layout* in their environment."""
+    """Return the variables about *layout* for commands that run during a launch (feeder, probe)."""
     return {
         "TUNER_LAYOUT": str(layout),
         "TUNER_PROCESSES": str(layout.processes),

@@ -15,42 +15,42 @@ from tuner.core.text.safe_text import HIDDEN
 
 @dataclass(frozen=True)
 class StoredConfig:
-    """The settings of a study: of its service, or the profile that it simulates, and of the study itself.
+    """The settings of a study, and of its service or its simulated profile.
 
-    The text is parsed when a part of it is first read; text that is no JSON raises a ValueError then.
+    The text is parsed when a part of it is first read; invalid JSON raises a ValueError then.
     """
 
     text: str  #: canonical JSON, without secrets; "": the study keeps no settings
 
     @classmethod
     def of_sections(cls, sections: Mapping[str, Any]) -> Self:
-        """Return settings of which *sections* are parsed, as a study file writes them."""
+        """Return settings with these parsed *sections*, in the format of a study file."""
         return cls(json.dumps(sections, sort_keys=True, separators=(",", ":")))
 
     @cached_property
     def sections(self) -> Mapping[str, Any]:
-        """The sections by name: ``service`` and ``study``, or ``study`` and ``simulate``; not to be changed.
+        """The sections by name: ``service`` and ``study``, or ``study`` and ``simulate``; read only.
 
-        Empty where the study keeps no settings, or something else than a mapping.
+        Empty if the study stores no settings, or not a mapping.
         """
         found: Any = json.loads(self.text) if self.text else {}
         return found if isinstance(found, dict) else {}
 
     @cached_property
     def service(self) -> StoredService:
-        """The service; where none ran, one without any setting."""
+        """The service; without settings if no service ran."""
         found = self.sections.get("service")
         return StoredService(found if isinstance(found, dict) else {})
 
     @property
     def study(self) -> Mapping[str, Any]:
-        """The settings of the study itself; empty: it keeps none."""
+        """The settings of the study itself; empty if it stores none."""
         found = self.sections.get("study")
         return found if isinstance(found, dict) else {}
 
     @property
     def profile(self) -> Mapping[str, Any] | None:
-        """The profile that was simulated, as texts; None: a service ran, or an older tuner kept none."""
+        """The simulated profile, as texts; None: a service ran, or an older tuner stored no profile."""
         return self.sections.get("simulate")
 
     @property
@@ -63,7 +63,7 @@ class StoredConfig:
         return deepcopy(dict(self.sections))
 
     def with_clients(self, n_clients: int) -> Self:
-        """Return the settings with so many clients that send requests."""
+        """Return the settings with *n_clients* clients that send requests."""
         sections = self.copy_sections()
         sections["service"]["feeder"]["clients"] = n_clients
         return self.of_sections(sections)
@@ -71,7 +71,7 @@ class StoredConfig:
 
 @dataclass(frozen=True, slots=True)
 class StoredService:
-    """The service of a study: the user's settings, and those that tuner's record of it has added."""
+    """The service of a study: the user's settings, and those added from tuner's record of the service."""
 
     section: Mapping[str, Any] = field(default_factory=dict)  #: as it is stored; empty: no service ran
 
@@ -88,7 +88,7 @@ class StoredService:
 
     @property
     def connections(self) -> int | Literal["threads"] | None:
-        """How many connections a process opens, or one per thread; None: not known, an older study."""
+        """The number of connections per process, or one per thread; None: unknown (an older study)."""
         found: int | Literal["threads"] | None = self.section.get("connections")
         return found
 
@@ -99,22 +99,22 @@ class StoredService:
 
     @property
     def feeder(self) -> Mapping[str, Any]:
-        """The feeder: its ``kind`` and the settings of that kind; empty: the settings name none."""
+        """The feeder: its ``kind`` and the settings of that kind; empty if there is none."""
         found = self.section.get("feeder")
         return found if isinstance(found, dict) else {}
 
     @property
     def n_clients(self) -> int | None:
-        """How many clients the settings have send requests; None: twice the threads, or no clients do."""
-        number = self.feeder.get("clients", self.feeder.get("connections"))  # as it was called once
+        """The number of clients in the settings; None: twice the threads, or the feeder has no clients."""
+        number = self.feeder.get("clients", self.feeder.get("connections"))  # older studies have this name
         return number if isinstance(number, int) else None
 
     def os_threads(self, variant: str) -> str | None:
-        """When the threads of a layout are started; None: they are none of the system, or it is unknown."""
+        """Return when the threads of a layout start; None: they are not OS threads, or it is unknown."""
         found = self._variant(variant).get("os_threads") or self.section.get("os_threads")
         return None if found is None else str(found)
 
-    # Layouts whose second number is not threads that share a GIL.
+    # Layouts whose second number is not the number of threads that share a GIL.
     #
     # A pool's is processes: 2x4 is two programs that have four workers each. An event loop's is threads that
     # run no Python: granian's 2x4 is two processes, each with one loop, and four threads of its part in Rust.
@@ -123,7 +123,7 @@ class StoredService:
 
     @property
     def pooled_variants(self) -> frozenset[str]:
-        """The variants that are such pools; "" is the service as it is."""
+        """The variants that are such pools; "" is the service itself."""
         return self._variants_with("pools")
 
     @property
@@ -142,9 +142,9 @@ class StoredService:
         return frozenset(name for name, is_one in data.items() if is_one)
 
     def has_master(self, layout: Layout) -> bool:
-        """Whether a program that is no worker runs in addition to those of *layout*.
+        """Return whether a program that is not a worker runs in addition to those of *layout*.
 
-        So it is with gunicorn's arbiter, and with the main process of Celery's pool.
+        Examples are gunicorn's arbiter, and the main process of Celery's pool.
         """
         if not self.section:
             return False
@@ -167,7 +167,7 @@ class StoredService:
         return self._variants().get(name) or {}
 
 
-# What differs between the settings a study was begun with and others.
+# Differences between the settings of a study's beginning and other settings.
 
 _ABSENT = object()
 #: settings of a known service that say what to look at, not what runs: older studies go on without them
@@ -175,11 +175,11 @@ _LOOKED_AT = ("os_threads",)
 
 
 def list_changed_settings(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-    """One line per setting that differs, as ``study.window: 600 in the study, 60 given``; empty: none does.
+    """Return one line per different setting, as ``study.window: 600 in the study, 60 given``.
 
     Args:
-        kept: sections of settings, as the study file has them.
-        given: the same, as they would be now.
+        kept: sections of the settings in the study file.
+        given: the sections of the present settings.
     """
     return list(_differences(kept, given, ""))
 
@@ -196,7 +196,7 @@ def _differences(kept: Any, given: Any, place: str) -> Iterator[str]:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Not set, empty, or a setting that the tuner of the time did not have."""
+    """Return whether a setting is missing or empty, also because an older tuner did not have it."""
     return value is _ABSENT or value is None or value in ([], {})
 
 

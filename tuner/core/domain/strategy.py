@@ -37,10 +37,10 @@ class Proposal:
     heat: int | None = None  #: launches of a block with the same number take turns; None: it runs alone
 
 
-# Not frozen, though nobody changes one, for the same reason as `WindowRecord`: there may be 100 000.
+# Not frozen, although no code changes one, for the same reason as `WindowRecord`: there may be 100 000.
 @dataclass(slots=True)
 class Observed:
-    """One window that counts, as a strategy sees it."""
+    """One valid window, as a strategy gets it."""
 
     layout: Layout
     value: float  #: what is to be large, above 0: items/s, or items per CPU second
@@ -58,7 +58,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a strategy is to find out."""
+    """The question for a strategy: layouts, margin, confidence, window lengths and limits."""
 
     layouts: tuple[Layout, ...]
     within: float = WITHIN  #: the answer may be worse than the best by this share
@@ -73,7 +73,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Guidance:
-    """What became of the model that guides a race."""
+    """The success of the model that guides a race."""
 
     used: bool  #: False: it was switched off, because it foretold layouts worse than no model does
     n_held_out: int  #: layouts that it foretold before their first window
@@ -92,7 +92,7 @@ class ChangedRatio:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Whether windows alone confirm the ratio of two layouts in slices: of *layout* to *other*."""
+    """The check of slices: the ratio of *layout* to *other* in slices and in windows alone."""
 
     layout: Layout  #: the best by slices
     other: Layout  #: the rival that is hardest to separate from it
@@ -104,7 +104,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a strategy claims just now."""
+    """The present claim of a strategy."""
 
     layout: Layout | None  #: the best, as far as is known; None: nothing was measured
     reached: bool  #: whether *layout* is within the goal's margin of the best, with its confidence
@@ -120,13 +120,13 @@ class Answer:
 
     @property
     def counts_slices(self) -> bool:
-        """Whether windows in slices count, if there are any; else those alone do."""
+        """Whether windows in slices count, if there are any; otherwise only windows alone count."""
         return self.agreement is None or self.agreement.holds
 
 
 @dataclass(frozen=True, slots=True)
 class RemainingTime:
-    """What a study is still expected to take."""
+    """The expected rest of a study."""
 
     n_windows: int
     lasts_s: float
@@ -134,7 +134,7 @@ class RemainingTime:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The answer, how far it holds, and what it took to know it."""
+    """The answer with its scope, confidence and cost."""
 
     answer: Answer
     asked: tuple[Layout, ...]  #: the layouts of the study
@@ -152,72 +152,72 @@ class Claim:
 
     @property
     def n_layouts(self) -> int:
-        """Among how many layouts the answer is one of the best."""
+        """The number of layouts that the answer was compared with, itself included."""
         return len(self.asked) - len(self.failed)
 
     @property
     def of_whom(self) -> str:
-        """What the best is the best of, in words."""
+        """The group in which the answer is the best, in words."""
         if self.has_limits:
             return f"those of {pluralize(self.n_layouts, 'layout')} that keep the limits"
         return pluralize(self.n_layouts, "layout")
 
     @property
     def open_ties(self) -> tuple[Layout, ...]:
-        """Which layouts are not told apart from the named one, nor known to be near it."""
+        """The layouts neither significantly slower than the named one nor known to be near it."""
         return tuple(layout for layout in self.answer.ties if layout not in self.answer.tied)
 
     def group_of(self, layout: Layout) -> Group:
-        """The group of a measured layout: `tuner.core.stats.groups`."""
+        """Return the group of a measured layout: see `tuner.core.stats.groups`."""
         if layout == self.answer.layout or layout in self.answer.tied:
             return "best-or-tied"
         return "not-ruled-out" if layout in self.answer.ties else "slower"
 
     @property
     def not_ruled_out(self) -> tuple[Layout, ...]:
-        """Which may still be the best beside the leader, likeliest first; none once there is an answer."""
+        """The layouts other than the leader that may be the best, likeliest first; empty after the answer."""
         return () if self.answer.reached else (*self.answer.ties, *self.unseen)
 
 
 class Strategy(Protocol):
-    """Decides what to measure next."""
+    """A strategy that chooses the launches of a study."""
 
     def propose(self) -> Sequence[Proposal]:
-        """The launches of the next block, in run order; none when there is nothing left to find out."""
+        """Return the launches of the next block, in run order; empty if nothing is left to measure."""
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """Take note of a block's valid windows, in the order they were taken.
+        """Add a block's valid windows, in the order of measurement.
 
-        *failed* are the layouts that cannot be run at all, and are not to be proposed again. A proposal of
-        which no valid window came may be proposed again.
+        *failed* are the layouts that cannot run at all, and must not be proposed again. A proposal without a
+        valid window may be proposed again.
         """
 
     def answer(self) -> Answer:
-        """What may be claimed now."""
+        """Return the present answer."""
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each measured layout's value with its interval at the goal's confidence, drift taken out."""
+        """Estimate each measured layout's value with its interval at the goal's confidence, without drift."""
 
 
 @runtime_checkable
 class Foreseeing(Protocol):
-    """What a strategy may offer beside the rest: how much is still to be measured."""
+    """A strategy that can also predict the rest of the study."""
 
     def expected_rest(self) -> Sequence[Proposal] | None:
-        """The launches still to be expected, those already proposed left out; None: it cannot tell."""
+        """Return the expected launches without those already proposed; None: not predictable."""
 
 
 @runtime_checkable
 class Comparing(Protocol):
-    """What a strategy that claims something may offer beside the rest: the intervals its claim rests on."""
+    """A strategy that can also compare layouts, with the intervals behind its claim."""
 
     def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
-        """Each measured layout beside *layout* (None: the named one); none before the noise is known."""
+        """Compare each measured layout with *layout* (None: the named); empty until the noise is known."""
 
 
 @runtime_checkable
 class Judging(Protocol):
-    """What a strategy that heeds limits may offer beside the rest: which layouts keep them."""
+    """A strategy that can also check the limits of layouts."""
 
     def verdicts(self) -> Mapping[Layout, Verdict]:
-        """By layout, as far as is known by now; none without limits."""
+        """Return the present verdict of each layout; empty without limits."""

@@ -17,10 +17,10 @@ from tuner.core.domain.requests import Requests
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
 
-# The clocks of a launch: each is declared here once, as a figure of a window and as the total it grows
-# from.
+# The clocks of a launch. Each is declared once here as a figure of a window, and once as the total from which
+# it grows.
 
-# The facts of a window that are no clocks: `tuner.core.domain.records.WindowRecord` has both.
+# The facts of a window that are not clocks: `tuner.core.domain.records.WindowRecord` has both.
 
 
 @dataclass(slots=True)
@@ -63,8 +63,8 @@ def _clock(since: int, **facts: Any) -> Any:
 class ClockTotals:
     """The totals of the clocks at one moment, in seconds since the launch began. None: not measured here.
 
-    Times in a state come from looks, and each look stands until the next. Workers' threads are looked at
-    every second, children (their main threads) whenever these totals are taken.
+    Times in a state come from samples, and each sample stands for the time until the next. Workers' threads
+    are sampled every second, children (their main threads) when these totals are read.
     """
 
     worker_cpu_s_total: float | None = _clock(3)  #: the worker processes' own threads, ended ones included
@@ -95,7 +95,7 @@ class ClockTotals:
 class WindowClocks(WindowFacts):
     """The growth of each clock in a window. None: not measured here, or the study file is older.
 
-    The order is that of the columns as a window is read, so a new clock stands last.
+    The order is that of the columns of a stored window, so a new clock must be last.
     """
 
     worker_cpu_s: float | None = _clock(3)  #: CPU of the workers' own threads
@@ -107,7 +107,7 @@ class WindowClocks(WindowFacts):
     blocked_s: float | None = _clock(3)  #: ... in D
     child_running_s: float | None = _clock(3)  #: the same of children, from looks 5 s apart
     child_blocked_s: float | None = _clock(3)
-    # What the items counted themselves, where the service tells its probe.
+    # Figures that the items counted themselves, if the service reports them to its probe.
     #: CPU of the threads that work on items
     probe_python_cpu_s: float | None = _clock(3, of_reading="python_cpu_ns_total")
     #: CPU of the children that items started
@@ -137,7 +137,7 @@ class Clock(NamedTuple):
 
     @property
     def total(self) -> str:
-        """The field of `ClockTotals` that it grows from, and the column in the table of usage."""
+        """The field of `ClockTotals` from which it grows, and the column in the table of usage."""
         return f"{self.name}_total"
 
 
@@ -158,7 +158,7 @@ SUMMED_CLOCKS = _summed()
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a probe counted since the launch began, over all processes and threads."""
+    """The counts of a probe since the launch began, over all processes and threads."""
 
     at_s: float  #: when it was read
     n_done_total: int  #: items finished well
@@ -190,9 +190,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Usage(ClockTotals):
-    """What the box and the process tree had used by now: taken at the edges and every few seconds.
+    """Resource use of the host and the process tree so far: read at window edges and every few seconds.
 
-    CPU totals are seconds and cover children already reaped. ``None`` marks what this kernel does not tell.
+    CPU totals are seconds and include children already reaped. ``None``: this kernel does not report it.
     The clocks are `ClockTotals`.
     """
 
@@ -217,14 +217,14 @@ class Usage(ClockTotals):
 
     @property
     def foreign_cpu_s_total(self) -> float:
-        """CPU that neither the service nor tuner nor a named backend used."""
+        """CPU used by neither the service nor tuner nor a named backend."""
         known = self.service_cpu_s_total + self.tuner_cpu_s_total + self.backend_cpu_s_total
         return self.box_cpu_s_total - known
 
 
 @dataclass(frozen=True, slots=True)
 class VoidReason:
-    """Why a window does not count."""
+    """The reason why a window is invalid."""
 
     slug: str  #: worker-died, wrong-layout, source-dry, ...; docs/messages.md explains each
     detail: str  #: what was seen, with the figures
@@ -253,7 +253,7 @@ class Window:
         return self.n_done / self.length_s
 
 
-# The load average turned back into what it averages: the number of active tasks.
+# The number of active tasks, computed from the load average.
 
 
 STEP_S = 5.004  #: 5 s and a jiffy, with 250 of them to a second; 5.01 with 100, 5.001 with 1000
@@ -266,12 +266,12 @@ _PHASES = 50  #: candidates for the moment of the update, 0.1 s apart
 
 
 class LoadAverage:
-    """The load averages that a kernel would report of tasks that are counted otherwise.
+    """The load averages that a kernel would report for tasks that are counted in another way.
 
     Args:
-        now_s: when it begins.
-        was_idle: they begin at 0, as on a host that was idle before; else with the mean of the tasks that
-            are counted in the first 5 s. An average that begins at 0 needs minutes to reach the load of a
+        now_s: the start time.
+        was_idle: the averages begin at 0, as on an idle host; otherwise with the mean of the tasks that are
+            counted in the first 5 s. An average that begins at 0 needs minutes to reach the load of a
             launch.
     """
 
@@ -282,7 +282,7 @@ class LoadAverage:
         self._first: list[int] = []  #: tasks until the kernel would look for the first time
 
     def advance(self, now_s: float, n_active: int) -> None:
-        """Let the kernel look at *n_active* tasks as often as it would have until *now_s*."""
+        """Update the averages as often as the kernel would until *now_s*, with *n_active* tasks."""
         if not self._was_idle and (now_s < self._first_s or not self._first):
             self._first.append(n_active)
             self.values = [fmean(self._first)] * len(self.values)
@@ -295,24 +295,24 @@ class LoadAverage:
 
 
 def mean_active_from_load1(samples: Sequence[Sample]) -> Estimate:
-    """Estimate the mean active count of a window from the load1 of its samples, with a 95 % interval.
+    """Estimate the mean number of active tasks of a window from load1 of its samples, with a 95 % interval.
 
-    The interval covers the printing (two decimals at both ends) and that the kernel looks only every 5 s.
-    It takes the looks as independent: where the active count swings slower than that, the interval is too
+    The interval covers the rounding (two decimals at both ends) and the kernel's sampling every 5 s. It
+    assumes that the kernel's samples are independent: if the number changes more slowly, the interval is too
     narrow.
 
     Args:
         samples: one a second, in time order.
 
     Returns:
-        No interval when the samples hold only one look of the kernel, no mean when they hold none (under 10
+        No interval if the samples hold only one update of the kernel, no mean if they hold none (under 10
         s).
     """
     looks = active_at_looks(samples)
     n = len(looks)
     if n == 0:
         return Estimate(None)
-    mean = max(0.0, fmean(looks))  # what two decimals leave may be less than nothing
+    mean = max(0.0, fmean(looks))  # rounding may make it slightly negative
     if n == 1:
         return Estimate(mean)
     of_one_look = _PRINT_ERROR * sqrt(1 + DECAY**2) / (1 - DECAY)
@@ -323,9 +323,9 @@ def mean_active_from_load1(samples: Sequence[Sample]) -> Estimate:
 
 
 def active_at_looks(samples: Sequence[Sample]) -> list[float]:
-    """What the kernel saw at each of its looks within *samples*; each uncertain by 0.05 (at most 0.12).
+    """Return the active tasks at each update of the kernel in *samples*; each with an error of 0.05 to 0.12.
 
-    The first and last look count when there is a sample on both sides of them.
+    The first and last update count if there is a sample on both sides of them.
     """
     if len(samples) < 2:
         return []
@@ -338,7 +338,7 @@ def active_at_looks(samples: Sequence[Sample]) -> list[float]:
 
 
 def _levels(samples: Sequence[Sample]) -> dict[int, float]:
-    """load1 between one update and the next, by number of update; read near the middle, where it is safe."""
+    """Return load1 between updates, by number of the update; read near the middle, where it is certain."""
     phase_s = _phase_s(samples)
     best: dict[int, tuple[float, float]] = {}
     for sample in samples:
@@ -351,10 +351,10 @@ def _levels(samples: Sequence[Sample]) -> dict[int, float]:
 
 
 def _phase_s(samples: Sequence[Sample]) -> float:
-    """When, within each step, the kernel updates: where it explains most of the changes seen.
+    """Return the moment of the kernel's update within each step, which explains most changes of load1.
 
-    Between two samples that differ lies an update. All good candidates lie side by side; the middle one is
-    taken.
+    Between two different samples lies an update. All good candidates are neighbours; the middle one is
+    returned.
     """
     changes = [
         (earlier.at_s, later.at_s) for earlier, later in pairwise(samples) if earlier.load1 != later.load1
@@ -365,7 +365,7 @@ def _phase_s(samples: Sequence[Sample]) -> float:
         for phase_s in candidates
     ]
     best = max(scores)
-    worst = scores.index(min(scores))  # begin to walk here, so that the best ones are not cut by the turn
+    worst = scores.index(min(scores))  # start here, so that the best candidates are consecutive
     turned = [(worst + number) % _PHASES for number in range(_PHASES)]
     good = [number for number in turned if scores[number] == best]
     return candidates[good[len(good) // 2]]

@@ -18,7 +18,7 @@ MOST_GIVEN_UP = 3  #: times that a place of a block is lost with its box; then i
 
 
 class FleetGrid:
-    """The full grid on several hosts, in the order of `domain.run_order.blocks`; a host runs whole blocks.
+    """The full grid on several hosts, in the order of `domain.layout.blocks`; a host runs whole blocks.
 
     A host finishes its own block, then the rest of a block whose host is gone, then begins the next block. A
     block that another host finishes has a part for each host, and layouts are compared within a part. If a

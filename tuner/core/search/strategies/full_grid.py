@@ -21,7 +21,7 @@ POWER = 0.8  #: the usual chance of finding a difference that is there
 
 
 class GridOrder:
-    """The order of the layouts in each block, computed on demand; see `domain.run_order.blocks`."""
+    """The order of the layouts in each block, computed on demand; see `domain.layout.blocks`."""
 
     def __init__(self, layouts: Sequence[Layout], seed: int) -> None:
         self._layouts, self._seed = layouts, seed
@@ -185,7 +185,7 @@ class _Table:
 
 
 class FullGrid:
-    """Randomised blocks of all layouts, in the order of `domain.run_order.blocks`.
+    """Randomised blocks of all layouts, in the order of `domain.layout.blocks`.
 
     It names the best mean without any guarantee; ties are not significantly different from it.
 
