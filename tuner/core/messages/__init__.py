@@ -27,13 +27,13 @@ class Message(NamedTuple):
     text: str
 
     def on(self, host: str) -> Message:
-        """Return the same warning with the *host* of the fleet that it is about."""
+        """Return the same warning with the name of its *host* in a fleet."""
         return Message(self.slug, f"{host}: {self.text}")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One slug, in the words of docs/messages.md: Markdown, with links that hold in docs/."""
+    """One slug with its text in docs/messages.md: Markdown, with links relative to docs/."""
 
     kind: Kind
     slug: str
@@ -45,12 +45,12 @@ _ENTRIES: dict[tuple[Kind, str], Entry] = {}
 
 
 def entries(kind: Kind) -> list[Entry]:
-    """Return the entries of one kind by slug, of the modules that are imported."""
+    """Return the entries of one kind by slug, from the imported modules."""
     return sorted((one for one in _ENTRIES.values() if one.kind == kind), key=lambda one: one.slug)
 
 
 def warning(slug: str, happened: str, to_do: str) -> Callable[[Callable[P, str]], Callable[P, Message]]:
-    """Enter a warning; the decorated function words it. Several functions may word one slug."""
+    """Register a warning; the decorated function returns its text. Several functions may share a slug."""
     _enter(Entry("warning", slug, happened, to_do))
 
     def worded_by(sentence: Callable[P, str]) -> Callable[P, Message]:
@@ -66,7 +66,7 @@ def warning(slug: str, happened: str, to_do: str) -> Callable[[Callable[P, str]]
 def invalid_window(
     slug: str, happened: str, to_do: str
 ) -> Callable[[Callable[P, str]], Callable[P, VoidReason]]:
-    """Enter a reason why a window is invalid; the decorated function words it."""
+    """Register a reason for an invalid window; the decorated function returns its text."""
     _enter(Entry("invalid", slug, happened, to_do))
 
     def worded_by(sentence: Callable[P, str]) -> Callable[P, VoidReason]:
@@ -80,7 +80,7 @@ def invalid_window(
 
 
 def with_reasons(sentence: str, *problems: str) -> str:
-    """Add the known *problems* to a sentence; empty ones are unknown."""
+    """Append the known *problems* to a sentence; empty ones are unknown."""
     known = "; ".join(problem for problem in problems if problem)
     return f"{sentence}: {known}" if known else sentence
 

@@ -35,7 +35,7 @@ def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> st
     "`--foreign-limit` ([containers](containers.md)).",
 )
 def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
-    """Word it; *hidden* is why other processes cannot be detected, empty: they can."""
+    """Return the text; *hidden* is why other processes cannot be detected, empty: they can."""
     pressure = "reads pressure from its cgroup"
     if not has_cgroup:
         pressure = "cannot read pressure (no cgroup of version 2 is mounted)"
@@ -100,7 +100,7 @@ def metrics_file(path: object, error: str | None) -> str:
     "the same for all layouts. If possible, measure again on a host with constant speed.",
 )
 def host_speed(host: str, slower: float, least: float, most: float, since: str) -> str:
-    """Word it; *slower* is the change of CPU time, *least* and *most* its interval; *host* of a fleet."""
+    """Return the text; *slower*: change of CPU time, *least* and *most*: its interval; *host*: of a fleet."""
     change = "slower" if slower > 0 else "faster"
     ends = sorted((abs(least), abs(most)))
     return (

@@ -28,7 +28,7 @@ def few_items(layout: Layout, n_items: int, window_s: float, enough_s: float) ->
 def short_window(
     layout: Layout, window_s: float, n_times: int, item_s: float, enough_s: float, *, is_longest: bool
 ) -> str:
-    """Word it; *item_s* is the length of the longest item, or the mean length."""
+    """Return the text; *item_s* is the length of the longest item, or the mean length."""
     item = "the longest item" if is_longest else "the mean item"
     return (
         f"{layout}: a window of {render_duration(round(window_s, 1))} is shorter than {n_times} times {item}"
@@ -82,7 +82,7 @@ def launch_lost_its_source(problem: str) -> str:
     "reads the log may miss lines (`log-cut`).",
 )
 def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kept_bytes: int) -> str:
-    """Word it; *program* counts from 1."""
+    """Return the text; *program* counts from 1."""
     return (
         f"process {program} of {n_programs} of {layout} has logged more than {most_bytes >> 20} MiB; tuner"
         f" keeps the last {kept_bytes >> 20} MiB of its log"
@@ -106,7 +106,7 @@ def memory_grows(
     *,
     is_long: bool,
 ) -> str:
-    """Word it; *per_h* are bytes per hour, and the ends of their interval; *is_long*: of long launches."""
+    """Return the text; *per_h*: bytes per hour and the ends of their interval; *is_long*: long launches."""
     grows, least, most = map(render_size, per_h)
     when = " in the second half of a long launch" if is_long else ""
     measure = "" if is_long else "measure with a longer --window whether it ends; else "
@@ -119,7 +119,7 @@ def memory_grows(
 
 @_memory_grows
 def memory_confirmed(layout: Layout, per_h: float, rival: Layout | None, lasts_s: float) -> str:
-    """Word it; *per_h* are bytes per hour, and each launch *lasts_s*."""
+    """Return the text; *per_h* are bytes per hour, and each launch *lasts_s*."""
     return (
         f"the memory of {layout} grows by {render_size(per_h)} per hour; to find out whether this growth"
         f" continues, tuner now measures {_for_longer(layout, rival, lasts_s)}"
@@ -144,7 +144,7 @@ _mixed_items = warning(
 def mixed_items(
     layout: Layout, median_s: float, long_ratio: float, n_times: float, long_time_ratio: float
 ) -> str:
-    """Word it; *long_ratio* of the items take *n_times* the median, and *long_time_ratio* of the time."""
+    """Return the text; *long_ratio* of items take *n_times* the median, and *long_time_ratio* of the time."""
     return (
         f"{layout}: short and long items are mixed. Half of them take {_time(median_s)} or less, and"
         f" {percent(long_ratio)} take {n_times:g} times that or more, which is {percent(long_time_ratio)} of"
@@ -154,7 +154,7 @@ def mixed_items(
 
 @_mixed_items
 def uneven_counts(layout: Layout, within_s: float, fewest: int, most: int, dispersion: float) -> str:
-    """Word it; *dispersion* is the variance of the counts within *within_s*, over their mean."""
+    """Return the text; *dispersion* is the variance of the counts within *within_s*, over their mean."""
     return (
         f"{layout}: short and long items seem to be mixed. Within {render_duration(within_s)}, {fewest} to"
         f" {most} items end, which varies {dispersion:.0f} times as much as items of one kind do. Throughput"
@@ -177,7 +177,7 @@ def warmup_cut(layout: Layout, how: str) -> str:
 
 @_never_settled
 def never_settled(layout: Layout, why: str | None, by_chance: str = "", *, of_layout: bool = False) -> str:
-    """Word it; *by_chance* compares all launches, or those *of_layout*, with what chance explains."""
+    """Return the text; *by_chance* compares all launches, or those *of_layout*, with what chance explains."""
     seen = f" ({why})" if why else ""
     compared = f": {'of this layout, ' if of_layout else ''}{by_chance}" if by_chance else ""
     return f"{layout} never settled{seen}{compared}; {_COUNT_ALL_THE_SAME}"
@@ -189,7 +189,7 @@ def never_settled(layout: Layout, why: str | None, by_chance: str = "", *, of_la
     "Follow the advice for the invalid window `no-items`. Press Ctrl-C twice to stop the study at once.",
 )
 def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) -> str:
-    """Word it; *clue* is a sentence on what the service may be."""
+    """Return the text; *clue* is a sentence on what the service may be."""
     why = (f": {problem}" if problem else "") + (f". {clue}" if clue else "")
     return f"{layout} counted no item in {warmup_s:.0f} s of warm-up{why}"
 
@@ -239,7 +239,7 @@ _throughput_falls = warning(
 
 @_throughput_falls
 def throughput_falls(layout: Layout, loss: float, least: float, most: float, *, is_long: bool) -> str:
-    """Word it; the *loss* is a share per hour, *least* and *most* are the ends of its interval.
+    """Return the text; the *loss* is a share per hour, *least* and *most* are the ends of its interval.
 
     *is_long*: a long launch shows it.
     """
@@ -254,7 +254,7 @@ def throughput_falls(layout: Layout, loss: float, least: float, most: float, *, 
 def throughput_confirmed(
     layout: Layout, loss: tuple[float, float, float], rival: Layout | None, lasts_s: float
 ) -> str:
-    """Word it; *loss* is a share per hour and the ends of its interval, and each launch *lasts_s*."""
+    """Return the text; *loss* is a share per hour and the ends of its interval, and each launch *lasts_s*."""
     mean, least, most = loss
     return (
         f"{layout} loses {percent(mean)} of its throughput per hour after its start ({100 * least:.3g} to"

@@ -26,7 +26,7 @@ def failures_counted(service: str, probe: str, counts_too: str) -> str:
     "Feed only items that may be lost, because tuner stops the service after each measured layout.",
 )
 def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
-    """Word it by the name of each form, and what it loses."""
+    """Return the text; *losses*: the name of each form, and its loss."""
     lost = "; ".join(f"{form} loses {what}" for form, what in losses)
     return f"when {service} is stopped, {lost}"
 
@@ -208,7 +208,7 @@ def clients_not_found(problem: str, n_clients: int) -> str:
     "or more `--clients` ([HTTP](http.md)).",
 )
 def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
-    """Word it; *window* counts from 1."""
+    """Return the text; *window* counts from 1."""
     return f"{layout} in window {window}: {uneven(fewest, most, starved_ratio)}"
 
 

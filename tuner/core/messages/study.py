@@ -36,7 +36,7 @@ _braked = warning(
 
 @_braked
 def braked(layout: Layout, passed: str, still_over: str | None) -> str:
-    """Word it; *still_over* is the limit that the host exceeds while no layout runs, None: it recovered."""
+    """Return the text; *still_over*: limit that the host exceeds without a layout; None: it recovered."""
     still = f"; although no layout runs, {still_over}" if still_over else ""
     return f"a safety limit stopped {layout} {passed}{still}; the study stops"
 
@@ -55,7 +55,7 @@ _budget_over = warning(
 
 @_budget_over
 def budget_over(n_blocks: int, partial_block: int | None) -> str:
-    """Word it; *partial_block* has begun and is not complete, counted from 0."""
+    """Return the text; *partial_block* has begun and is not complete, counted from 0."""
     partial = "" if partial_block is None else f"; {format_block(partial_block)} is incomplete"
     return f"the budget ends after {pluralize(n_blocks, 'block')}{partial}"
 

@@ -30,7 +30,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this box can get there; not of a name, which may lead anywhere."""
+        """Whether only this host can connect; False for a name, which may have any address."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -41,7 +41,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Read ``127.0.0.1:9188``, ``[::1]:9188``, ``localhost:9188``, or a port alone: of this box only.
+    """Read ``127.0.0.1:9188``, ``[::1]:9188``, ``localhost:9188``, or a port alone (for this host only).
 
     Raises:
         ConfigError: *text* is none of these.
@@ -53,19 +53,17 @@ def parse_address(text: str) -> Address:
         return Address(LOOPBACK, int(port))
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    elif (
-        ":" in host or not host
-    ):  # an IPv6 address without brackets; or :9188, which others take for everybody
+    elif ":" in host or not host:  # IPv6 without brackets; or :9188, which usually means all interfaces
         raise ConfigError(f"{text[:80]!r} names no address to listen at", hint=_EXAMPLE)
     return listening_at(host, int(port))
 
 
 def listening_at(host: str, port: int) -> Address:
-    """*host* and *port* as an address; localhost is IPv4's, which every box has."""
+    """Return *host* and *port* as an address; localhost is 127.0.0.1, which every host has."""
     return Address(LOOPBACK if host == "localhost" else host, port)
 
 
-# Where the scheduler of a fleet is, and whether it may be spoken to as it is asked for.
+# The address of a fleet's scheduler, and the check that it is not open to other hosts.
 
 PORT = 8786  #: Dask's own
 _SCHEDULER_EXAMPLE = (
@@ -79,7 +77,7 @@ _OPEN = (
 
 @dataclass(frozen=True, slots=True)
 class SchedulerAddress:
-    """An address, and whether what goes there is encrypted."""
+    """The address of a scheduler, and whether its connections are encrypted."""
 
     address: Address
     is_encrypted: bool
@@ -89,10 +87,10 @@ class SchedulerAddress:
 
 
 def parse_scheduler(text: str, *, has_certs: bool, is_forced: bool) -> SchedulerAddress:
-    """Read ``tls://HOST:PORT`` or ``tcp://HOST:PORT``; without either, tls where there are certificates.
+    """Read ``tls://HOST:PORT`` or ``tcp://HOST:PORT``; without a scheme, tls if there are certificates.
 
     Raises:
-        ConfigError: *text* is none of these, does not fit the certificates, or is open to others.
+        ConfigError: *text* is none of these, contradicts the certificates, or is open to other hosts.
     """
     scheme, separator, rest = text.strip().partition("://")
     if not separator:
@@ -109,10 +107,11 @@ def parse_scheduler(text: str, *, has_certs: bool, is_forced: bool) -> Scheduler
 
 
 def check_open(where: SchedulerAddress, *, has_certs: bool, is_forced: bool) -> None:
-    """Before anything listens or speaks there.
+    """Check that a scheduler's address is safe, before any connection.
 
     Raises:
-        ConfigError: anybody else could, and nobody insists.
+        ConfigError: it is not encrypted although there are certificates, or other hosts can reach it
+            unencrypted and it is not forced.
     """
     if has_certs and not where.is_encrypted:
         raise ConfigError(
@@ -122,7 +121,7 @@ def check_open(where: SchedulerAddress, *, has_certs: bool, is_forced: bool) -> 
         raise ConfigError(f"{where} is reachable from other hosts", hint=_OPEN)
 
 
-# Where on this box a server listens that a text names: the URL of a broker or a database.
+# Addresses of servers on this host in texts: the URL of a broker or a database.
 
 
 #: schemes (before a +driver) -> the port that stands for none
@@ -139,7 +138,7 @@ _URL = re.compile(r"(?:--?[\w-]+=)?([a-z][a-z0-9]*(?:\+[a-z0-9]+)?://\S*)", re.I
 
 @dataclass(frozen=True, slots=True, order=True)
 class BackendAddress:
-    """A port of this box's loopback, or the path of a unix socket."""
+    """A port of this host's loopback interface, or the path of a unix socket."""
 
     host: str = ""  #: an IP address, or "localhost"; empty: a unix socket
     port: int = 0
@@ -151,7 +150,7 @@ class BackendAddress:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def is_at(self, ip: str, port: int) -> bool:
-        """Whether a connection to this address gets to who listens at *ip* and *port*."""
+        """Return whether a connection to this address reaches a server that listens at *ip* and *port*."""
         if port != self.port or self.path:
             return False
         listening = _ip(ip)
@@ -163,18 +162,18 @@ class BackendAddress:
 
 
 def backend_addresses(words: Iterable[str]) -> tuple[BackendAddress, ...]:
-    """Those of the URLs among *words* (whole ones, or an option's ``--broker=URL``) that lead to this box.
+    """Return the addresses on this host of URLs among *words* (also in an option: ``--broker=URL``).
 
-    What is of no broker or database that we know, lies elsewhere, or cannot be understood is left out.
+    URLs of other schemes than brokers and databases, of other hosts, and invalid ones are left out.
     """
     found = (_address(url) for word in words for url in _urls(word))
     return tuple(sorted({one for one in found if one is not None}))
 
 
 def _urls(word: str) -> Iterator[str]:
-    """The URLs in *word*, of one host each.
+    """Yield the URLs in *word*, of one host each.
 
-    Celery takes several brokers with ``;`` between them, PostgreSQL and MongoDB several hosts with commas.
+    Celery accepts several brokers separated by ``;``, PostgreSQL and MongoDB several hosts with commas.
     """
     if (match := _URL.fullmatch(word.strip())) is None:
         return
@@ -189,7 +188,7 @@ def _urls(word: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ServerUrl:
-    """A URL of a broker or a database, and where it leads."""
+    """A URL of a broker or a database, with its host and port."""
 
     host: str
     port: int
@@ -197,9 +196,9 @@ class ServerUrl:
 
 
 def server_urls(words: Iterable[str]) -> tuple[ServerUrl, ...]:
-    """Those among *words*, wherever they lie.
+    """Return the broker and database URLs among *words*, on any host.
 
-    Unix sockets, hosts with a field still to be filled in (``r{process}``) and what is none are left out.
+    Unix sockets, hosts with a field to fill in (``r{process}``) and other words are left out.
     """
     found = set()
     for url in (url for word in words for url in _urls(word)):
@@ -245,7 +244,7 @@ def _address(url: str) -> BackendAddress | None:
 
 
 def _ip(text: str) -> IPv4Address | IPv6Address | None:
-    """The address; IPv4's where it is written as IPv6's."""
+    """Parse an IP address; an IPv4-mapped IPv6 address becomes IPv4; None: it is not one."""
     try:
         ip = ip_address(text.partition("%")[0])
     except ValueError:
@@ -254,7 +253,7 @@ def _ip(text: str) -> IPv4Address | IPv6Address | None:
     return ip if mapped is None else mapped
 
 
-# The ports that a service's command names to listen at.
+# The ports on which a service's command listens.
 
 
 #: Options that bind: of gunicorn, hypercorn, uvicorn, granian, waitress, uWSGI and the like. All others are
@@ -271,12 +270,12 @@ _MOST = 65535
 
 
 def bound_ports(words: Sequence[str]) -> frozenset[int]:
-    """Ports in ``--bind HOST:PORT``, ``-b:PORT``, ``--port=PORT`` and the like; empty: none is named so."""
+    """Return ports in ``--bind HOST:PORT``, ``-b:PORT``, ``--port=PORT`` and similar options."""
     return frozenset(port for _, port in _named(words) if 0 < port <= _MOST)
 
 
 def rebind(words: Sequence[str], before: int, after: int) -> tuple[str, ...]:
-    """The same command, which listens at the port *after* where it names *before*."""
+    """Return the command with the port *before* replaced by *after* in options to listen."""
     changed = list(words)
     for n, port in _named(words):
         if port == before:
@@ -285,7 +284,7 @@ def rebind(words: Sequence[str], before: int, after: int) -> tuple[str, ...]:
 
 
 def _named(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The places of words that end with a port to listen at, and the ports."""
+    """Yield the indices of words that end with a port to listen at, and the ports."""
     before = ""
     for n, word in enumerate(words):
         name, equals, value = word.partition("=")

@@ -35,7 +35,7 @@ _GIVEN_COMMAND = 'exec "$0" "$@"'  #: a shell's text that becomes the command gi
 
 @dataclass(frozen=True, slots=True)
 class CommandWords:
-    """The parts of a command line, in their order. What ``env`` assigns is among the parts no more."""
+    """The parts of a command line, in order, without the assignments of ``env``."""
 
     before: tuple[str, ...] = ()  #: what starts it: ``nice -n 5``, ``uv run``
     interpreter: tuple[
@@ -52,7 +52,7 @@ class CommandWords:
 
     @property
     def is_module(self) -> bool:
-        """Whether the first of the words names a module, not a file."""
+        """Whether the first of the words is a module, not a file."""
         return (*self.before, *self.interpreter)[-1:] in (("-m",), ("--module",))
 
     @property
@@ -62,7 +62,7 @@ class CommandWords:
 
 
 def split_command(text: str) -> list[str]:
-    """Split a command that was written as one text into words, as a shell does.
+    """Split a command in one text into words, as a shell does.
 
     A backslash at the end of a line joins the next line to it (POSIX 2.2.1), unlike in ``shlex.split``.
 
@@ -76,16 +76,16 @@ def split_command(text: str) -> list[str]:
 
 
 def parse_command(words: Sequence[str], environment: Mapping[str, str] | None = None) -> CommandWords:
-    """The parts of the command line *words*.
+    """Parse the command line *words* into its parts.
 
-    Known before a program are assignments and ``exec``, as a shell has them (left out: ``exec`` means nothing
+    It recognises before a program: assignments and ``exec`` of a shell (both left out: ``exec`` means nothing
     without one), ``env``, the programs of `text.wrappers`, and shells with a text (``sh -c``) that ends
-    with a command. Of a shell's text the command is put behind the text: ``sh -c 'cd /srv; exec "$0" "$@"'
-    gunicorn app:app``, or stands alone where nothing else is in the text.
+    with a command. The command of a shell's text is placed after the text: ``sh -c 'cd /srv; exec "$0" "$@"'
+    gunicorn app:app``, or stands alone if the text has nothing else.
 
     Args:
         words: the command line.
-        environment: what variables in a shell's text stand for; None: they stay as they are written.
+        environment: values of variables in a shell's text; None: variables are not replaced.
     """
     parts = _Parts(list(words))
     while parts.rest and not parts.is_module and parts.step(environment):
@@ -115,7 +115,7 @@ def parse_command(words: Sequence[str], environment: Mapping[str, str] | None = 
 
 @dataclass(slots=True)
 class _Parts:
-    """A command line while it is taken apart."""
+    """The state of the parser of a command line."""
 
     rest: list[str]
     before: list[str] = field(default_factory=list)
@@ -129,7 +129,7 @@ class _Parts:
     obstacle: str = ""
 
     def step(self, environment: Mapping[str, str] | None) -> bool:
-        """Take one program from the front; False: what stands there starts no other."""
+        """Consume one program from the front; return False if it starts no other program."""
         rest = self.rest
         name = PurePath(rest[0]).name
         if self.may_assign and len(rest) > 1 and is_assignment(rest[0]):
@@ -189,10 +189,10 @@ class _Parts:
 def _words_in(
     last: LastCommand, written: Sequence[str], arguments: Sequence[str], environment: Mapping[str, str] | None
 ) -> list[str]:
-    """The words of the *last* command of a shell's text, *written* there, with the shell's own *arguments*.
+    """Return the words of the *last* command of a shell's text, *written* there, with the *arguments*.
 
     Raises:
-        ObscureError: they depend on what the shell does.
+        ObscureError: they depend on the shell's actions.
     """
     if uses_own_arguments(last.before):
         raise ObscureError("the command before it uses the shell's name or arguments")
@@ -216,7 +216,7 @@ class _ShellCall:
 
 
 def _shell_call(words: Sequence[str]) -> _ShellCall | None:
-    """How a shell's *words* name a text; None: they name a script, or nothing."""
+    """Parse a shell's *words* with a text; None: they name a script, or nothing."""
     at, has_text, is_login = 1, False, False
     while at < len(words) and words[at][:1] in ("-", "+") and len(words[at]) > 1:
         word = words[at]
@@ -234,7 +234,7 @@ def _shell_call(words: Sequence[str]) -> _ShellCall | None:
 
 
 def shell_script(words: Sequence[str]) -> int | None:
-    """Which of *words* is a script that a shell is to read (``bash -e run.sh``); None: they start no such."""
+    """Return the index of the script that a shell runs (``bash -e run.sh``); None: there is none."""
     if not words or PurePath(words[0]).name not in SHELLS or _shell_call(words) is not None:
         return None
     at = 1
@@ -244,10 +244,10 @@ def shell_script(words: Sequence[str]) -> int | None:
 
 
 def is_runner(words: Sequence[str]) -> bool:
-    """Whether a process with this command line runs another (``uv run gunicorn``, ``timeout 60 gunicorn``).
+    """Return whether a process with this command line runs another (``uv run gunicorn``).
 
-    Those that are scripts have an interpreter before them; some become what they run. A shell is none: it may
-    be the worker itself.
+    Runners that are scripts have an interpreter before them; some are replaced by their program (exec). A
+    shell is not a runner, because it may be the worker itself.
     """
     if is_shell(words):
         return False
@@ -258,12 +258,12 @@ def is_runner(words: Sequence[str]) -> bool:
 
 
 def is_shell(words: Sequence[str]) -> bool:
-    """Whether a process with this command line is a shell."""
+    """Return whether a process with this command line is a shell."""
     return bool(words) and PurePath(words[0]).name.lstrip("-") in SHELLS
 
 
 def is_python(name: str) -> bool:
-    """Whether a program of that name is a Python interpreter."""
+    """Return whether a program of that name is a Python interpreter."""
     return _PYTHON.match(name) is not None
 
 
@@ -275,14 +275,14 @@ def _with_lines_joined(quoted: re.Match[str]) -> str:
 
 
 def _take_first(words: list[str], n: int) -> list[str]:
-    """The first *n* of *words*, which they are taken out of."""
+    """Remove the first *n* of *words* and return them."""
     moved = words[:n]
     del words[:n]
     return moved
 
 
 def _assignments(words: Sequence[str]) -> list[tuple[str, str]] | None:
-    """What ``env`` is told before its program; None: it has options, or no program."""
+    """Return the assignments of ``env`` before its program; None: it has options, or no program."""
     found: list[tuple[str, str]] = []
     for word in words:
         if (match := _ASSIGNMENT.fullmatch(word)) is None:
@@ -292,8 +292,9 @@ def _assignments(words: Sequence[str]) -> list[tuple[str, str]] | None:
 
 
 def _n_of_interpreter(words: Sequence[str]) -> int:
-    """How many of *words* are Python and its options, up to a script, or with ``-m``; a program that ``-c``
-    gives is Python's own."""
+    """Return the number of *words* for Python and its options, up to a script, or with ``-m``.
+
+    The count ends before ``-c``, because the program after it is part of Python's arguments."""
     n = 1
     while n < len(words):
         word = words[n]

@@ -20,7 +20,7 @@ _ROUNDING_PERCENT = 1e-9  #: of a share that is nothing, sums of floats leave le
 
 
 def percent(ratio: float) -> str:
-    """A share as people read it: ``2 %``; small ones keep two digits."""
+    """Format a share: ``2 %``; small ones keep two digits."""
     shown = 100 * ratio
     if abs(shown) < _ROUNDING_PERCENT:
         return "0 %"
@@ -30,35 +30,35 @@ def percent(ratio: float) -> str:
 
 
 def per_second(value: float) -> str:
-    """A rate of items, in digits: ``70.25/s``, ``12346/s``."""
+    """Format a rate of items: ``70.25/s``, ``12346/s``."""
     return f"{value:.0f}/s" if value >= 1000 else f"{value:.4g}/s"
 
 
 def pluralize(count: float, thing: str, digits: str = "g") -> str:
-    """So many of a *thing*: ``1 core``, ``1.5 cores``, ``3 launches``; *digits* is the format of a float."""
+    """Format a count of *thing*: ``1 core``, ``1.5 cores``, ``3 launches``; *digits* formats a float."""
     shown = f"{count}" if isinstance(count, int) else f"{count:{digits}}"
     return f"{shown} {thing if shown == '1' else _plural(thing)}"
 
 
 def busy_cores(count: float) -> str:
-    """How many cores are in use, on average: ``0.15 core``, ``2.00 cores``."""
+    """Format a mean number of busy cores: ``0.15 core``, ``2.00 cores``."""
     return f"{count:.2f} {'core' if round(count, 2) <= 1 else 'cores'}"
 
 
 def format_block(block: int) -> str:
-    """A block by its number from 0: ``block 1``; ``before block 1`` for what is not counted."""
+    """Format a block by its number from 0: ``block 1``; ``before block 1`` if it does not count."""
     return f"block {block + 1}" if block >= 0 else "before block 1"
 
 
 def list_names(names: Sequence[object], most: int = 10) -> str:
-    """A list for a sentence: *most* of them and how many more there are, or one more than *most*."""
+    """Format a list for a sentence: *most* names and the number of the rest, or *most* + 1 names."""
     first = first_of(names, most)
     shown = ", ".join(map(str, first))
     return shown if len(first) == len(names) else f"{shown} and {len(names) - most} more"
 
 
 def first_of(things: Sequence[T], most: int) -> Sequence[T]:
-    """Those that are shown of many: the first *most*, or one more where that is all: no "1 more" is told."""
+    """Return the first *most* things, or all if there is only one more (so no text says "1 more")."""
     return things if len(things) <= most + 1 else things[:most]
 
 
@@ -66,7 +66,7 @@ def _plural(thing: str) -> str:
     return f"{thing}es" if thing.endswith(("s", "ch", "x")) else f"{thing}s"
 
 
-# Amounts of memory as people write them: ``8G``, ``512M``, ``1.5GiB``, ``8GB``.
+# Amounts of memory: ``8G``, ``512M``, ``1.5GiB``, ``8GB``.
 
 
 _EXAMPLE = "Write a number with its unit, as 512M, 8G or 1.5GiB (powers of 1024), or 8GB (of 1000)."
@@ -77,12 +77,12 @@ _LARGEST = 1024.0**5
 
 
 def parse_size(text: str) -> float:
-    """Read an amount of memory; gives bytes.
+    """Read an amount of memory in bytes.
 
-    ``8G`` and ``8GiB`` are 8 x 1024^3, as systemd and Docker have it; ``8GB`` is 8 x 1000^3.
+    ``8G`` and ``8GiB`` are 8 x 1024^3, as in systemd and Docker; ``8GB`` is 8 x 1000^3.
 
     Raises:
-        ConfigError: no unit, an unknown one, nothing at all, or more than there is.
+        ConfigError: no unit, an unknown one, nothing at all, or too much.
     """
     compact = text.strip().lower()
     if re.fullmatch(r"\d+(\.\d+)?", compact):
@@ -101,7 +101,7 @@ def parse_size(text: str) -> float:
 
 
 def render_size(size: float) -> str:
-    """The same bytes as text with three figures, in powers of 1000: ``8 GB``, ``7.98 GB``, ``82 kB``."""
+    """Format bytes with three figures, in powers of 1000: ``8 GB``, ``7.98 GB``, ``82 kB``."""
     power = 1 if size < 1e6 else 2 if size < 1e9 else 3 if size < 1e12 else 4
     scaled = size / 1000**power
     whole = f"{scaled:.0f}"
@@ -109,12 +109,12 @@ def render_size(size: float) -> str:
 
 
 def format_kept_size(kept: str) -> str:
-    """A size that a study keeps among its facts in GiB, as it is printed; other texts are as they are."""
+    """Format a size that a study stores in GiB; other texts are returned unchanged."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) GiB", kept)
     return kept if match is None else render_size(float(match[1]) * 1024**3)
 
 
-# Durations as people write them: ``10m``, ``30s``, ``1h30m``.
+# Durations: ``10m``, ``30s``, ``1h30m``.
 
 
 _DURATION_EXAMPLE = "Write a number with its unit, as 30s, 10m, 1h30m or 8h."
@@ -129,7 +129,7 @@ _FORESEEN_S = 10 * _LONGEST_S
 
 
 def parse_duration(text: str) -> float:
-    """Read a duration; gives seconds, 0 or more.
+    """Read a duration in seconds, 0 or more.
 
     Raises:
         ConfigError: no unit, an unknown one, units out of order or named twice, or more than a year.
@@ -156,7 +156,7 @@ def parse_duration(text: str) -> float:
 
 
 def render_duration(seconds: float) -> str:
-    """The same seconds for people, to the millisecond, as ``parse_duration`` reads them."""
+    """Format seconds, to the millisecond, in the form that ``parse_duration`` reads."""
     milliseconds = round(seconds * 1000)
     parts = []
     for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
@@ -167,13 +167,13 @@ def render_duration(seconds: float) -> str:
 
 
 def render_exact_duration(seconds: float) -> str:
-    """The same seconds as text that ``parse_duration`` reads back, exactly: a study goes on with them."""
+    """Format seconds so that ``parse_duration`` reads back the exact value, for resumed studies."""
     text = render_duration(seconds)
     return text if parse_duration(text) == seconds else f"{Decimal(repr(seconds)):f}s"
 
 
 def render_rest(seconds: float) -> str:
-    """About how long something still takes, in two units at most: ``2 h 05 min``, ``40 s``."""
+    """Format a remaining time approximately, in two units at most: ``2 h 05 min``, ``40 s``."""
     whole = max(0, round(seconds))
     if whole < 90:
         return f"{whole} s"
@@ -182,9 +182,9 @@ def render_rest(seconds: float) -> str:
 
 
 def until(end_wall_s: float, now_wall_s: float) -> str:
-    """The end of a sentence: ``, until 16:53``, with the day where that is a day or more ahead.
+    """Format the end of a sentence: ``, until 16:53``, with the date if that is a day or more ahead.
 
-    Empty beyond ten years. Times are of the box's own zone.
+    Empty beyond ten years. Times are in the host's time zone.
     """
     ahead_s = end_wall_s - now_wall_s
     if ahead_s > _FORESEEN_S:
@@ -201,12 +201,12 @@ def _clock_hint(compact: str) -> str:
 # Numbers and JSON that other programs write, read strictly.
 
 
-# One total that only grows, out of counts that begin anew when whoever counts is restarted.
+# A growing total from counts that restart at 0 when their program is restarted.
 
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """A count that began anew."""
+    """A count that restarted."""
 
     series: str
     before: float
@@ -215,7 +215,7 @@ class Fall:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """What was counted since the first look, over all series and all their restarts."""
+    """The sum of all counts since the first reading, over all series and their restarts."""
 
     total: float = 0
     #: series -> what it showed last; one that is gone is kept, and None stands for: not looked yet
@@ -225,10 +225,10 @@ class Segments:
 
 
 def join_segments(before: Segments, counts: Mapping[str, float]) -> Segments:
-    """*before* with the next look at all series.
+    """Add the next reading of all series to *before*.
 
-    The first look is where counting begins. A series that comes later counts from 0, and so does one that
-    fell: who counted it was started anew. What was counted between the last look and the restart is lost.
+    Counting begins at the first reading. A later series counts from 0, and so does one that fell, because its
+    program was restarted. Counts between the last reading and the restart are lost.
     """
     if before.latest is None:
         return Segments(latest=dict(counts))
@@ -253,21 +253,21 @@ LARGEST_COUNT = 2**53  #: up to it a float tells every whole number; beyond it o
 
 
 def is_count(number: float) -> bool:
-    """Whether *number* can be a total of items: neither negative nor beyond what is told exactly."""
+    """Return whether *number* can be a total of items: not negative, and exact as a float."""
     return math.isfinite(number) and 0 <= number <= LARGEST_COUNT
 
 
-# JSON that others write, read strictly: what two readers would read differently is refused.
+# JSON of other programs, read strictly: text that parsers may read in different ways is refused.
 
 
 def parse_json(text: str | bytes, *, allow_control_characters: bool = False) -> Any:
-    """The value of *text*.
+    """Parse *text* as JSON.
 
     Args:
-        allow_control_characters: a string may hold them as they are, as some writers leave them.
+        allow_control_characters: strings may contain them unescaped, as some programs write them.
 
     Raises:
-        ValueError: it is no JSON, holds a key twice or NaN, or is nested deeper than any answer is.
+        ValueError: it is not JSON, has a key twice or NaN, or is nested too deeply.
     """
     try:
         return json.loads(

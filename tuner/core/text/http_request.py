@@ -21,7 +21,7 @@ _OURS = ("content-length", "transfer-encoding", "connection", "expect")
 
 @dataclass(frozen=True, slots=True)
 class HttpUrl:
-    """Where a request goes."""
+    """The destination of a request."""
 
     host: str  #: or the whole path of a unix socket
     port: int
@@ -31,12 +31,12 @@ class HttpUrl:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether what goes there does not leave this host, as the text of the address shows it."""
+        """Whether the connection stays on this host, by the text of the address."""
         return self.host.startswith("/") or is_loopback(self.host)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether *host* is this host by its name or address."""
+    """Return whether *host* is this host by its name or address."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -48,10 +48,10 @@ def is_loopback(host: str) -> bool:
 def parse_url(text: str) -> HttpUrl:
     """Read ``http://HOST:PORT/PATH?QUERY``, the same with ``https``, or ``http+unix://SOCKET/PATH?QUERY``.
 
-    The path of a socket has its slashes as ``%2F``.
+    The slashes in the path of a socket are written as ``%2F``.
 
     Raises:
-        ConfigError: it is no such URL.
+        ConfigError: it is not such a URL.
     """
     hint = "Write it as http://127.0.0.1:8000/path, escaped as in a browser's address line."
     shown = redact(text)  # an error may be logged
@@ -86,14 +86,14 @@ def _unix_url(text: str, socket: str, target: str) -> HttpUrl:
 
 
 def check_method(method: str) -> str:
-    """Refuse what is no method with an answer of its own."""
+    """Return *method*; ConfigError if it is not a valid method, or is CONNECT."""
     if _TOKEN.fullmatch(method) is None or method != method.upper() or method == "CONNECT":
         raise ConfigError(f"{method!r} is no method to send", hint="Write GET, POST, PUT ... in capitals.")
     return method
 
 
 def check_header(name: str, value: str) -> None:
-    """Refuse what cannot be sent as a header, and those that follow from the body."""
+    """Raise ConfigError for a header that cannot be sent, or that tuner sets itself."""
     if _TOKEN.fullmatch(name) is None:
         raise ConfigError(f"{name!r} is no name of a header", hint="Use letters, digits and -.")
     if name.lower() in _OURS:
@@ -105,7 +105,7 @@ def check_header(name: str, value: str) -> None:
 
 
 def render_request(method: str, url: HttpUrl, headers: Mapping[str, str], body: bytes) -> bytes:
-    """The request as it goes over the wire; *headers* may name another Host."""
+    """Return the bytes of a request; *headers* may have another Host."""
     sent = {} if "host" in map(str.lower, headers) else {"Host": url.authority}
     sent |= headers
     if body or method in _WITH_BODY:

@@ -45,18 +45,18 @@ class _Sample:
 
 
 def is_legacy(name: str) -> bool:
-    """Whether *name* can stand without quotes, as all names of metrics could before Prometheus 3."""
+    """Return whether *name* needs no quotes, like all metric names before Prometheus 3."""
     return _LEGACY_NAME.fullmatch(name) is not None
 
 
 def parse_samples(text: str, metric: str, labels: Mapping[str, str]) -> dict[str, float]:
-    """Return the samples called *metric* that have all of *labels*, by their labels, sorted and in one form.
+    """Return the samples of *metric* that have all of *labels*, by their labels in a sorted form.
 
-    A label that is asked for with an empty value must be empty or absent.
+    A requested label with an empty value must be empty or absent.
 
     Raises:
-        ValueError: a line of *metric* is not in the format, its value is no count, two have the same labels,
-            they are buckets or quantiles, whose sum is no count, or there are more than any service has.
+        ValueError: a line of *metric* is invalid, its value is not a count, two have the same labels, they
+            are buckets or quantiles, whose sum is not a count, or there are too many.
     """
     found: dict[str, _Sample] = {}
     for n, line in enumerate(_lines_of(text, metric)):
@@ -80,13 +80,13 @@ def parse_samples(text: str, metric: str, labels: Mapping[str, str]) -> dict[str
 
 
 def similar_names(text: str, metric: str) -> list[str]:
-    """Return the names on the page that *metric* may stand for: formats differ in their suffixes."""
+    """Return possible other names of *metric* on the page: formats differ in their suffixes."""
     forms = {f"{metric}_total", f"{metric}_count", metric.removesuffix("_total")} - {metric, ""}
     return sorted(form for form in forms if next(_lines_of(text, form), None) is not None)
 
 
 def _lines_of(text: str, metric: str) -> Iterator[str]:
-    """Lines that begin with *metric*, or with a brace and hold it.
+    """Yield lines that begin with *metric*, or that begin with a brace and contain it.
 
     One by one, because a list of all of a page's lines may take ten times its size.
     """
@@ -106,7 +106,7 @@ def _lines_of(text: str, metric: str) -> Iterator[str]:
 
 
 def _parse_line(line: str, metric: str) -> _Sample | None:
-    """Return the sample in *line*; None: it is of another metric, whose labels hold the name of this one."""
+    """Return the sample in *line*; None: it is of another metric, whose labels contain this name."""
     rest = line.lstrip(" \t")
     name = None
     if not rest.startswith("{"):
@@ -141,7 +141,7 @@ def _parse_line(line: str, metric: str) -> _Sample | None:
 
 
 def _check_countable(sample: _Sample, metric: str, labels: Mapping[str, str], line: str) -> None:
-    """ValueError when the sample's value can be no count of items."""
+    """Raise ValueError if the sample's value cannot be a count of items."""
     if metric.endswith("_bucket") and "le" in sample.labels and "le" not in labels:
         count = f"{metric.removesuffix('_bucket')}_count"
         raise ValueError(
@@ -154,7 +154,7 @@ def _check_countable(sample: _Sample, metric: str, labels: Mapping[str, str], li
 
 
 def _render(labels: Mapping[str, str]) -> str:
-    """*labels* in an order of their own: a page may write them in another one each time."""
+    """Format *labels* sorted by name, because a page may change their order."""
     return ",".join(
         f"{name if re.fullmatch(_LEGACY_LABEL, name) else _quote(name)}={_quote(labels[name])}"
         for name in sorted(labels)

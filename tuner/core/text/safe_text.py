@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-# Which names are those of secrets, as variables, options, headers and keys of settings are written.
+# Names of secrets, in the spelling of variables, options, headers and keys of settings.
 
 HIDDEN = "<hidden>"  #: stands in place of a secret, which no study keeps
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
@@ -31,7 +31,7 @@ _KEY_OF_SOMEBODY = re.compile(
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a variable or option of this name is likely to hold a secret."""
+    """Return whether a variable or option of this name is likely to hold a secret."""
     name = name.lstrip("-")
     spelled = _BETWEEN_WORDS.sub("_", name).lower()
     if _SECRET.search(spelled) is not None or _KEY_OF_SOMEBODY.fullmatch(name) is not None:
@@ -76,7 +76,7 @@ _SCRIPT_FOLLOWS = re.compile(r"-[a-z]*c")  #: sh -c, bash -lc, python -c
 
 
 def redact(value: Any) -> Any:
-    """A copy of plain settings, with ``HIDDEN`` for secret values, in commands and URLs too."""
+    """Return a copy of plain settings with ``HIDDEN`` for secret values, also in commands and URLs."""
     if isinstance(value, Mapping):
         return {
             key: HIDDEN if isinstance(entry, str) and looks_secret(key) else redact(entry)
@@ -93,15 +93,15 @@ def redact(value: Any) -> Any:
 
 
 def hidden_in(text: str, environment: Mapping[str, str], command: Sequence[str] = ()) -> str:
-    """A *text* that a program wrote, for people: as `redacted`, and without the secrets that it was given."""
+    """Redact a *text* that a program wrote, and hide the secrets that the program was given."""
     return str(redact(without(text, secrets_of(environment, command))))
 
 
 def secrets_of(environment: Mapping[str, str], command: Sequence[str] = ()) -> Sequence[str]:
-    """What a program was given that nobody may see, the longest first; of several lines also each line.
+    """Return the secrets that a program was given, the longest first; of several lines also each line.
 
-    These are the values of variables of its *environment* and of options of its *command* whose names are
-    those of secrets, and the passwords of URLs, where they have 6 characters or more.
+    These are the values of variables of its *environment* and of options of its *command* whose names look
+    secret, and the passwords of URLs, if they have 6 characters or more.
     """
     secrets = {value for name, value in environment.items() if looks_secret(name)}
     for word, shown in zip(command, _redact_words(list(command)), strict=True):
@@ -116,14 +116,14 @@ def secrets_of(environment: Mapping[str, str], command: Sequence[str] = ()) -> S
 
 
 def without(text: str, secrets: Sequence[str]) -> str:
-    """The *text* with ``HIDDEN`` wherever one of the *secrets* stands."""
+    """Replace each of the *secrets* in *text* by ``HIDDEN``."""
     for secret in secrets:
         text = text.replace(secret, HIDDEN)
     return text
 
 
 def _without_values(text: str, before: re.Pattern[str], hidden: re.Pattern[str]) -> str:
-    """``?password=X`` of a URL loses X, and so does ``PASSWORD=X``; in ``error: password: X`` only X goes."""
+    """Hide X in ``?password=X`` of a URL, in ``PASSWORD=X``, and in ``error: password: X``."""
     parts = []
     kept = at = 0
     while found := before.search(text, at):
@@ -142,9 +142,9 @@ def _names_secret(found: re.Match[str]) -> bool:
 
 
 def _redact_words(words: list[Any]) -> list[Any]:
-    """The words of a command: ``--password X``, ``--password=X`` and ``PASSWORD=X`` lose all of X.
+    """Redact the words of a command: all of X in ``--password X``, ``--password=X`` and ``PASSWORD=X``.
 
-    Of a script, the word after ``-c``, only the word of the shell that is X goes.
+    In a script (the word after ``-c``), only the shell's word X is hidden.
     """
     shown = []
     hides_next = is_script = False
@@ -161,7 +161,7 @@ def _redact_words(words: list[Any]) -> list[Any]:
     return shown
 
 
-# Clean the text of other programs and people: control characters, terminal escapes, marks of direction.
+# Texts of other programs and users, without control characters, terminal escapes and direction marks.
 
 
 _LONGEST = 300  #: characters of one_line
@@ -199,7 +199,7 @@ def number_unprintable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return *text* on one line, cut where it is long: other programs may print anything."""
+    """Return *text* on one line, cut if it is long, because other programs may print anything."""
     line = replace_unprintable(text[: 4 * _LONGEST], " ")
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
@@ -211,14 +211,14 @@ def page_line(text: str) -> str:
 
 
 def table_cell(text: str) -> str:
-    """Return *text* for a cell of a table: no line ends, no escapes of terminals, nothing invisible."""
+    """Return *text* for a cell of a table: no line ends, no terminal escapes, nothing invisible."""
     return escape_invisible(_IN_TABLE.sub(" ", text))
 
 
 def visible(text: object, most: int | None = None) -> str:
     """Return *text* without control characters, with invisible ones as ``\\u202e``, cut to *most* characters.
 
-    Line ends and tabs stay.
+    Line ends and tabs are kept.
     """
     plain = _BROKEN.sub("\ufffd", _CONTROL.sub(" ", str(text)))
     plain = escape_invisible(plain)
@@ -226,5 +226,5 @@ def visible(text: object, most: int | None = None) -> str:
 
 
 def escape_invisible(text: str) -> str:
-    """Write the characters of *text* that are invisible, or turn it around, as ``\\u202e``."""
+    """Write invisible characters and direction marks of *text* as ``\\u202e``."""
     return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -24,7 +24,7 @@ _NAMED_AND_ALL = ('"$0"', ALL_ARGUMENTS)
 
 
 class ObscureError(Exception):
-    """A text whose last command cannot be found, or cannot be started otherwise; says why, as a clause."""
+    """A text's last command is not found, or only a shell can start it; the message is a clause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class _Token:
 
 
 def last_command(text: str) -> LastCommand:
-    """The last command of *text*.
+    """Return the last command of *text*.
 
     Raises:
-        ObscureError: it is no simple command, or the text is none of a shell.
+        ObscureError: it is not a simple command, or the text is not valid in a shell.
     """
     depth = cases = 0
     begins, current, was_compound = 0, list[_Token](), False
@@ -106,19 +106,19 @@ def last_command(text: str) -> LastCommand:
 
 
 def plain_words(words: Sequence[str], environment: Mapping[str, str] | None) -> list[str]:
-    """*words* without their quotes, with the variables of *environment* in their places.
+    """Return *words* without their quotes, with the variables replaced by values of *environment*.
 
     Args:
-        environment: None: variables stay as they are written.
+        environment: None: variables are not replaced.
 
     Raises:
-        ObscureError: a word is made in another way, by a command for example.
+        ObscureError: the value of a word depends on the shell, on a command for example.
     """
     return [plain for word in words for plain in _plain(word, environment)]
 
 
 def variables_set_before(last: LastCommand, environment: Mapping[str, str]) -> list[str]:
-    """The variables of the command that what stands before it sets, or may set by a file that it reads."""
+    """Return the command's variables that the text before it sets, or may set by a file that it reads."""
     names = [match[1] or match[2] for word in last.words for match in _VARIABLE.finditer(word)]
     reads_files = _SOURCED.search(last.before) is not None
     return [
@@ -129,12 +129,12 @@ def variables_set_before(last: LastCommand, environment: Mapping[str, str]) -> l
 
 
 def uses_own_arguments(text: str) -> bool:
-    """Whether *text* looks at its own name or arguments (``$0``, ``$1``)."""
+    """Return whether *text* uses its own name or arguments (``$0``, ``$1``)."""
     return _OWN_ARGUMENTS.search(text) is not None
 
 
 def passes_arguments_on(words: Sequence[str]) -> bool:
-    """Whether a command's *words* are ``"$0" "$@"``, or ``"$@"``: what a shell was given after its text."""
+    """Return whether *words* are ``"$0" "$@"``, or ``"$@"``: the arguments of a shell after its text."""
     return tuple(words) in (_NAMED_AND_ALL, _NAMED_AND_ALL[1:])
 
 
@@ -154,7 +154,7 @@ def _tokens(text: str) -> list[_Token]:
         else:
             end = _word_end(text, at)
             is_redirected = text[at:end].isdigit() and text[end : end + 1] in ("<", ">")
-            if not is_redirected:  # else it is the number of a file: 2>&1
+            if not is_redirected:  # otherwise it is a file descriptor: 2>&1
                 found.append(_Token(text[at:end].replace("\\\n", ""), at, False))
             at = end
     return found
@@ -167,7 +167,7 @@ def _word_end(text: str, at: int) -> int:
 
 
 def _piece_end(text: str, at: int) -> int:
-    """Where the letter, the quoted text or the substitution at *at* ends."""
+    """Return the end of the letter, the quoted text or the substitution at *at*."""
     if text[at] == "\\":
         return min(at + 2, len(text))
     if text[at] in "'`":
@@ -203,7 +203,7 @@ def _bracket_end(text: str, at: int) -> int:
 
 
 def _plain(word: str, environment: Mapping[str, str] | None) -> list[str]:
-    """The words that *word* becomes: none where it is an unset variable, several where one has blanks."""
+    """Return the words from *word*: none for an unset variable, several if a value has blanks."""
     if word.startswith("~"):
         raise ObscureError(f"{word} is expanded by the shell")
     parts, at, is_quoted = [""], 0, False
@@ -243,7 +243,7 @@ def _in_quotes(text: str, environment: Mapping[str, str] | None) -> str:
 
 
 def _value(text: str, at: int, environment: Mapping[str, str] | None) -> tuple[str, int]:
-    """What the ``$`` at *at* stands for, and where it ends."""
+    """Return the value of the ``$`` expression at *at*, and its end."""
     match = _VARIABLE.match(text, at)
     if match is None:
         following = text[at + 1 : at + 2]

@@ -43,7 +43,7 @@ _SHOWN = 80
 
 
 class StatsdTally:
-    """What the counters called *names* add up to, and what else came."""
+    """The totals of the counters *names*, and a summary of all other lines."""
 
     def __init__(self, names: Collection[bytes]) -> None:
         self.totals = dict.fromkeys(names, 0.0)  #: a sampled count stands for 1 / rate of them
@@ -53,7 +53,7 @@ class StatsdTally:
         self.other_names: dict[bytes, bytes] = {}
 
     def add(self, packet: bytes) -> None:
-        """Count what *packet* says."""
+        """Count the lines of *packet*."""
         for line in packet.split(b"\n"):
             name, _, rest = line.partition(b":")
             if name in self.totals:
@@ -75,7 +75,7 @@ class StatsdTally:
             self._pass(passed, line)
 
     def _add_other(self, name: bytes, rest: bytes, line: bytes) -> None:
-        """A name that is not counted as it is written: with tags, or with what Etsy's server takes away."""
+        """Count a line whose name has tags or characters that Etsy's server removes; else note the metric."""
         if _ORDINARY_NAME.fullmatch(name) is None:
             bare = _without_tags(name)
             for form in (bare, _as_etsy_names(bare)):
@@ -96,7 +96,7 @@ class StatsdTally:
 
 
 def _samples(rest: bytes) -> Iterator[float | Passed]:
-    """What each value after a name counts, or why it counts nothing."""
+    """Yield the count of each value after a name, or the reason why it does not count."""
     fields = iter(rest.split(b"|"))
     values: bytes | None = next(fields)
     while values is not None:
@@ -107,7 +107,7 @@ def _samples(rest: bytes) -> Iterator[float | Passed]:
             yield "unreadable"
         else:
             packed = values.split(b":")
-            for value in [one for one in packed if one] or packed:  # 21::22 holds two
+            for value in [one for one in packed if one] or packed:  # 21::22 has two values
                 number = _number(value)
                 readable = number is not None and abs(number) <= LARGEST_COUNT
                 yield number / rate if readable and number is not None else "unreadable"
@@ -115,7 +115,7 @@ def _samples(rest: bytes) -> Iterator[float | Passed]:
 
 
 def _type_and_rate(fields: Iterator[bytes]) -> tuple[bytes, float | None, bytes | None]:
-    """The type, the rate, None where it is no number, and the values of a sample that follows, if any."""
+    """Return the type, the rate (None if it is not a number), and the values of the next sample, if any."""
     kind, colon, next_values = next(fields, b"").partition(b":")
     if colon:
         return kind.strip(), 1.0, next_values
@@ -145,5 +145,5 @@ def _without_tags(name: bytes) -> bytes:
 
 
 def _as_etsy_names(name: bytes) -> bytes:
-    """Rewrite *name* as Etsy's server does by default (keyNameSanitize), and so what shows its metrics."""
+    """Rewrite *name* as Etsy's server does by default (keyNameSanitize), the form of shown metrics."""
     return re.sub(rb"[^a-zA-Z_\-0-9.]", b"", re.sub(rb"\s+", b"_", name).replace(b"/", b"-"))

@@ -11,7 +11,7 @@ MODULE = frozenset({"-m", "--module"})  #: options of `uv run` and Python after 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """How a program reads its words up to the command that it starts."""
+    """The syntax of a program's words up to the command that it starts."""
 
     #: options whose value is the next word, or stands in the same one: ``-n 5``, ``-n5``, ``--adjustment=5``
     valued: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class Wrapper:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The words of a wrapper."""
+    """The words of a wrapper before its command."""
 
     wrapper: Wrapper
     n_words: int  #: up to the command, the wrapper's own name included
@@ -88,7 +88,7 @@ WRAPPERS: Mapping[str, Wrapper] = {
         alone=_options("-S --split-string"),
         hides_with=_options("- -i --ignore-environment"),
     ),
-    # coreutils, util-linux and the like
+    # coreutils, util-linux and similar packages
     "nice": Wrapper(_options("-n --adjustment"), abbreviations=True),
     "ionice": Wrapper(
         _options("-c --class -n --classdata"),
@@ -145,7 +145,7 @@ WRAPPERS: Mapping[str, Wrapper] = {
         subcommands=_RUN,
         project=True,
     ),
-    # variables from elsewhere
+    # variables from files or services
     "dotenv": Wrapper(_options("-f --file -q --quote -e --export"), subcommands=_RUN),
     "doppler": Wrapper(_options("-p --project -c --config -t --token --scope --mount"), subcommands=_RUN),
     # tracers and profilers
@@ -157,8 +157,9 @@ WRAPPERS: Mapping[str, Wrapper] = {
 
 
 def start_of(words: Sequence[str]) -> Start | None:
-    """What of *words* stands before the command that a wrapper starts; None: their first is no wrapper, or it
-    starts none."""
+    """Return the words before the command that a wrapper starts.
+
+    None: the first word is not a wrapper, or it starts no command."""
     wrapper = WRAPPERS.get(PurePath(words[0]).name)
     if wrapper is None:
         return None
@@ -184,7 +185,7 @@ def start_of(words: Sequence[str]) -> Start | None:
 
 
 def options_end(words: Sequence[str], at: int, wrapper: Wrapper, seen: list[str]) -> int:
-    """Where the options from *at* on end; their names are added to *seen*. Two dashes are the last."""
+    """Return the end of the options from *at* on; add their names to *seen*. Two dashes are the last."""
     while at < len(words) and words[at].startswith("-") and words[at] != "-":
         word = words[at]
         at += 1
@@ -203,7 +204,7 @@ def options_end(words: Sequence[str], at: int, wrapper: Wrapper, seen: list[str]
 
 
 def is_assignment(word: str) -> bool:
-    """Whether a word sets a variable: ``PORT=8000``."""
+    """Return whether a word sets a variable: ``PORT=8000``."""
     return word.partition("=")[0].isidentifier() and "=" in word and word.isascii()
 
 
@@ -215,8 +216,8 @@ def _whole_name(name: str, wrapper: Wrapper) -> str:
 
 
 def _takes_next(word: str, wrapper: Wrapper, seen: list[str]) -> bool:
-    """Whether the last of the short options in *word* has its value in the next one."""
-    if word in wrapper.valued:  # of more than one letter, too
+    """Return whether the last of the short options in *word* has its value in the next word."""
+    if word in wrapper.valued:  # also for an option of several letters
         seen.append(word)
         return True
     for at, letter in enumerate(word[1:], start=1):
