@@ -1,7 +1,7 @@
 """A fleet: several identical hosts that measure one study, and the messages between them.
 
-A coordinator decides and writes the study's file; a box makes one launch at a time, as it was ordered, and
-tells what comes of it. Times in news are the box's own; `BoxFacts.ahead_s` says how far its clock is ahead.
+A coordinator decides and writes the study's file; a host makes one ordered launch at a time, and reports the
+results. Times in news are by the host's clock; `BoxFacts.ahead_s` is its difference from the coordinator's.
 """
 
 from __future__ import annotations

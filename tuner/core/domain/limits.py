@@ -1,17 +1,17 @@
 """Limits of load, memory and latency for the answer, and whether a layout keeps them.
 
-What is claimed, and on what grounds: `docs/method/limits.md`.
+The claims and their reasons: `docs/method/limits.md`.
 
 - A launch is one value: the mean over its windows of load, the largest of memory, the p95 of the requests of
-  all of them. The claim is about the mean over many launches like these (on the logarithmic scale).
-- A layout is ``within`` when its whole interval keeps the limit, ``beyond`` when all of it passes the limit,
-  else ``open``. What is open cannot win; more launches may decide it.
-- All intervals of all layouts and limits hold at once with the confidence asked for (Bonferroni). With
-  ``at_any_look`` they also hold after every further launch: the n-th launch that can tell something may spend
-  1 / (n (n + 1)) of its layout's doubt, and these shares add up to 1.
-- ``strict`` takes each layout's noise from its own launches, so that what was launched when, and why, cannot
-  make a verdict wrong; it needs some four launches. Other kinds pool the noise of all layouts (but take the
-  layout's own where that is larger), and can tell from the first launch on.
+  all of them. The claim is about the mean over many such launches (on the logarithmic scale).
+- A layout is ``within`` if its whole interval keeps the limit, ``beyond`` if its whole interval passes the
+  limit, otherwise ``open``. An open layout cannot win; more launches may decide it.
+- All intervals of all layouts and limits hold at once with the requested confidence (Bonferroni). With
+  ``at_any_look`` they also hold after every further launch: the n-th launch that gives information on the
+  limit may use 1 / (n (n + 1)) of its layout's error probability, and these shares add up to 1.
+- ``strict`` takes each layout's noise from its own launches, so that the choice of launches cannot make a
+  verdict wrong; it needs about four launches. Other kinds pool the noise of all layouts (but use the
+  layout's own if it is larger), and can decide from the first launch on.
 """
 
 from __future__ import annotations

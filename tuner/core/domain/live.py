@@ -18,7 +18,7 @@ Phase = Literal["starting", "warming-up", "window", "between"]
 
 @dataclass(frozen=True, slots=True)
 class BoxLive:
-    """What runs on one box of a fleet; the fields are those of `Live`."""
+    """The running launch of one host of a fleet; the fields are those of `Live`."""
 
     box: str
     phase: Phase
@@ -33,7 +33,7 @@ class BoxLive:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What a tuner that measures says of this moment."""
+    """The present state of a study that measures."""
 
     at_wall_s: float  #: when it said so
     phase: Phase  #: of the launch that runs
@@ -54,31 +54,31 @@ class Live:
     boxes: tuple[BoxLive, ...] = ()  #: of a fleet; the fields above are then of the one last told of
 
 
-# Where a study stands, in one line: the leader, its lead, and how many layouts may still be the best.
+# The line on the state of a study: the leader, its lead, and the number of layouts that may be the best.
 
 
 MOST_NAMED = 4  #: layouts in the line
 
 
 class LeaderSource(Protocol):
-    """What a strategy says of a study that runs."""
+    """The source of the answer and the estimates of a running study."""
 
     def answer(self) -> Answer:
-        """What may be claimed now."""
+        """Return the present answer."""
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each measured layout's value."""
+        """Estimate each measured layout's value."""
 
 
 class Leading:
-    """Gives the line after the first block, and after each that changes who leads."""
+    """Writer of the line on the leader: after the first block, and after each change of the leader."""
 
     def __init__(self, standing: LeaderSource, layouts: int) -> None:
         self._standing, self._n_layouts = standing, layouts
         self._block, self._leader = 0, None  # type: tuple[int, Layout | None]
 
     def at(self, block: int) -> str | None:
-        """The line, when *block* begins; None: there is nothing new to say."""
+        """Return the line when *block* begins; None: the block is no new one, or the leader is the same."""
         if block <= self._block:
             return None
         self._block = block
@@ -89,12 +89,12 @@ class Leading:
         return describe_leader(answer, self._standing.estimates(), self._n_layouts)
 
     def grew(self, layouts: int) -> None:
-        """There are so many layouts now."""
+        """Set the number of layouts."""
         self._n_layouts = layouts
 
 
 def describe_leader(answer: Answer, estimates: Mapping[Layout, Estimate], n_layouts: int) -> str:
-    """Who leads, who comes next, and what is not known, in one line."""
+    """Describe the leader, the next layouts, and the number of open ones in one line."""
     means = {layout: one.mean for layout, one in estimates.items() if one.mean is not None}
     best = means.get(answer.layout) if answer.layout is not None else None
     others = sorted((x for x in means if x != answer.layout), key=lambda x: -means[x])

@@ -1,12 +1,12 @@
 """The load on layouts: clients of a closed loop, the rate of an open loop, waiting messages.
 
-The number of clients is the same for all layouts asked for, enough to load each. A layout by which a grid
-grows has as many more clients as it has more threads.
+The number of clients is the same for all requested layouts, and enough to load each. A layout by which a grid
+grows has proportionally more clients for its threads.
 
 A client has one request under way at a time. Servers take connections as they come, so requests spread over
-the worker processes at random: with few clients one process has nothing to do while another has a queue. Two
-processes of two threads and 8 clients give 7/8 of what they can do (a closed network of two stations, Gordon
-and Newell 1967), whatever the service does. So the number is found by doubling, until that brings nothing.
+the worker processes at random: with few clients one process is idle while another has a queue. Two processes
+of two threads and 8 clients reach 7/8 of their capacity (a closed network of two stations, Gordon and
+Newell 1967), for every service. So the number is doubled until throughput no longer rises.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Safety limits: the state of the host, the items or a command that stops a launch; parsing of limits.
 
-What is over a limit has to stay so for `BrakeLimits.holds_s`, so that a blip does not end a night; memory
-alone counts at once. The load average is a minute's memory: it is over its limit only if what it remembers of
-the last seconds is, too, or a layout would be stopped for the load of the one before.
+A value must be over its limit for `BrakeLimits.holds_s`, so that a short peak does not end a study; memory
+counts at once. The load average covers a minute: it is over its limit only if the load of the last seconds,
+computed from it, is over the limit, too. Otherwise the load of the previous layout could stop a launch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The interface of strategies: observations, proposals and answers.
 
-A strategy decides block by block: it proposes launches, learns what their windows gave, and answers at any
-time. The same seed and the same windows give the same proposals and the same answer, so a study that was cut
-off is resumed by showing its windows to a new strategy.
+A strategy decides block by block: it proposes launches, learns from their windows, and answers at any time.
+The same seed and the same windows give the same proposals and the same answer, so an interrupted study is
+resumed by passing its windows to a new strategy.
 """
 
 from __future__ import annotations

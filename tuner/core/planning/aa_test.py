@@ -1,9 +1,9 @@
 """The comparison of a layout with itself: how often tuner's rules find a false difference.
 
-Launches come in pairs. Which one of a pair is called A was a toss, so the share of all ways to label them in
-which a rule calls A and B different *is* the rule's false-alarm rate for these launches: no assumption about
-the noise is needed. What other launches would have shown is another matter; of that, studies that share no
-launch can tell, and there are few of them.
+Launches come in pairs. A random draw labels the launches of a pair A and B, so the share of all labellings in
+which a rule finds A and B different *is* the rule's false-alarm rate for these launches, without assumptions
+about the noise. For other launches, only studies without common launches give evidence, and there are few of
+them.
 """
 
 from __future__ import annotations

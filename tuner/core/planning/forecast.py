@@ -1,7 +1,7 @@
 """The estimated duration of a study: the real race, simulated with plausible throughputs and noise.
 
-And what limits it: the same races on the same surfaces and luck, with one cause halved. What then takes less
-time is what limits the study; no rule of thumb comes into it.
+The cause that limits the duration is found by the same races on the same surfaces and random noise, with one
+cause halved: the cause limits the study if the race then takes less time.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The change of a figure whose noise differs from layout to layout, such as the load average.
 
-A layout has a few launches only, which tell its noise badly; how noisy the others are tells a bit more. So
-their variances are taken for draws from one distribution (scaled inverse chi-square, as in Smyth 2004), whose
-width is not known: where all are alike the launches of all count for each, where they are not, hardly. What
-is not known (the width, the middle, how much noisier the second study is as a whole) is weighed by how well
-it explains what was seen, and an interval is that of the mixture of Student's t that this gives.
+A layout has only a few launches, which estimate its noise badly; the noise of the other layouts adds some
+information. So the variances are assumed to be draws from one distribution (scaled inverse chi-square, as in
+Smyth 2004) of unknown width: if all are similar, the launches of all count for each, otherwise hardly. The
+unknowns (the width, the middle, the noise of the second study relative to the first) are weighed by their
+likelihood, and an interval is that of the resulting mixture of Student's t.
 
-Whatever the box does from block to block is part of each layout's own noise here: blocks are not taken out.
+Changes of the host between blocks are part of each layout's own noise here: blocks are not removed.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ slices only. So the ratio of two windows alone is predicted with an interval, by
 posterior with its own noises. If it is outside, and further than `ALLOWED_RATIO` from the slices, started
 layouts disturb each other.
 
-A window alone is several times as long as the windows in slices, and averages more noise. How much more is
-hardly known, because it depends on which part of the noise is of launches. So it is taken to have the noise
-of a window in slices: the interval is rather too wide.
+A window alone is several times as long as the windows in slices, and averages more noise. The size of this
+effect is uncertain, because it depends on the share of the noise between launches. So the window is assumed
+to have the noise of a window in slices, which makes the interval too wide rather than too narrow.
 """
 
 from __future__ import annotations

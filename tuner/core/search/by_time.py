@@ -1,7 +1,7 @@
 """The test whether the ratio of two layouts changed during a race.
 
 A race models one drift of the host for all layouts. If layouts react differently, the answer of a race holds
-for the hours that were measured, and may be another at other hours. The test splits the launches of a race at
+for the measured hours, and may be different at other hours. The test splits the launches of a race at
 one moment, treats the two halves of a layout as two layouts, and compares their gaps.
 """
 

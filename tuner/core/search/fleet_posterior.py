@@ -1,19 +1,19 @@
 """The posterior of layouts measured on several hosts: `search.posterior`, extended by hosts.
 
-The logarithm of what a launch's window gave is
+The logarithm of the value of a launch's window is
 
     y = mu[layout] + level[box] + apart[layout, box] + drift[box](t) + e
 
-``e`` and ``drift`` are as on one box; each box drifts by itself. Where nothing is known of layouts beforehand
-nothing is of boxes' levels either, and the first box's level is the 0 of ``mu``. Else levels are a random
-effect about 0, as small or large as the windows say. ``apart``, what a layout has more on one box than on
-others, is a random effect with the standard deviation ``apart * sigma``, which is on the grid beside the
-noises. So ``mu`` is of boxes like these on average.
+``e`` and ``drift`` are as on one host; each host has its own drift. With a flat prior of layouts, the hosts'
+levels have a flat prior, too, and the first host's level is the 0 of ``mu``. Otherwise levels are a random
+effect around 0, whose size is estimated from the windows. ``apart``, the host-by-layout interaction, is a
+random effect with the standard deviation ``apart * sigma``, which is on the grid with the noises. So ``mu``
+is the mean over hosts like these.
 
-Once mu is given, boxes tell nothing of each other. So each has a small filter of its own, of its drift, its
-level and its aparts, with mu left open: it says what these were if mu were 0, and by how much less they are
-for each mu. A window then is one equation of mu alone, whose noise is what the box's filter foretells. That
-costs O(filters * (layouts**2 + layouts seen on the box**2)), however many boxes there are.
+Given mu, hosts are independent. So each has a small filter of its drift, its level and its interactions, with
+mu left open: it has their values if mu were 0, and their change with each mu. A window then is one equation
+of mu alone, whose noise is the prediction variance of the host's filter. That costs
+O(filters * (layouts**2 + layouts seen on the host**2)), for any number of hosts.
 
 Source: de Jong, The diffuse Kalman filter (1991), for a filter that leaves effects open.
 """

@@ -1,22 +1,22 @@
 """The growth of a grid: from its largest layout until twice as many give no more.
 
-A grid is laid for the cores. A service that waits can use many more threads than that, so scouts look at the
-edge before the first block: one short window of the layout with the most threads in all, then of twice the
-threads, and so on while that gives more. Then twice the processes, and threads again if that gave more. The
-grid is laid again around what was reached: half, once and twice as many threads in all.
+The size of a grid follows from the cores. A service that waits can use many more threads, so scouts measure
+the edge before the first block: one short window of the layout with the most threads in all, then of twice
+the threads, and so on while throughput rises. Then twice the processes, and threads again if that was faster.
+The grid is extended around the last layout: half, once and twice as many threads in all.
 
-The walk goes on as long as the last layout's bottleneck is neither the cores nor the GIL nor memory, and as
-the next one fits. What it rests on:
+The walk continues as long as the last layout's bottleneck is neither the cores nor the GIL nor memory, and as
+the next one fits. Its rules:
 
-- A gain is measured: `NO_GAIN_RATIO` or more of what half as many gave. One below `SURE_GAIN` may be luck, so
-  both are looked at once more, and the second looks alone have to show it, too. The bottleneck only ends the
-  walk. Where it is not known (no CPU clocks, requests at a rate), the gain alone decides: a wrong guess costs
-  a few launches, a grid that is too small costs the answer.
-- Scouts choose which layouts there are, and nothing else. No window of theirs is shown to a strategy or
-  counted in a ranking: given what they saw, the layouts are fixed before the first block, and each claim over
-  them holds as if somebody had typed them (sample splitting; Cox, A note on data-splitting, 1975). So every
-  block is whole, and limits for all pairs are for the final number of layouts. docs/method/growth.md has the
-  argument and its check by simulation.
+- A gain is measured: `NO_GAIN_RATIO` or more of the throughput of half as many. A gain below `SURE_GAIN` may
+  be chance, so both layouts are measured once more, and the second windows alone must confirm it. The
+  bottleneck only ends the walk. If it is unknown (no CPU clocks, requests at a rate), the gain alone decides:
+  a wrong step costs a few launches, but a grid that is too small costs the answer.
+- Scouts only choose the layouts. Their windows are neither passed to a strategy nor counted in a ranking:
+  given their results, the layouts are fixed before the first block, and each claim over them holds as if the
+  user had chosen them (sample splitting; Cox, A note on data-splitting, 1975). So every block is whole, and
+  limits for all pairs are for the final number of layouts. docs/method/growth.md has the argument and its
+  check by simulation.
 """
 
 from __future__ import annotations

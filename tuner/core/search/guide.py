@@ -1,11 +1,11 @@
 """The network as the guide of a race: possible throughputs, weighted by measured windows.
 
-An *ensemble* of parameter sets of the network stands for all that a service may be like; each set has its
-surface over the race's layouts. Surface and windows differ by a smooth misfit, by a deviation of each layout
-of its own, by the drift and by the noise. These are alike for all sets, so how likely each set is after the
-windows, and the mean and covariance of what all of them say together, come in closed form. That makes filters
-for the race's bank (`search.posterior`) beside those that know of no model: each weighs as much as it
-foretold the windows well, and none claims to know a layout better than its misfit and deviation allow.
+An *ensemble* of parameter sets of the network represents all possible services; each set has its surface over
+the race's layouts. Surface and windows differ by a smooth misfit, by an independent deviation of each layout,
+by the drift and by the noise. These have the same distribution for all sets, so the posterior probability of
+each set, and the mean and covariance over all sets, have a closed form. They become filters of the race's
+bank (`search.posterior`), in addition to filters without a model. The better a filter predicted the windows,
+the larger its weight, and no filter is more certain of a layout than its misfit and deviation allow.
 
 Source: Kennedy & O'Hagan, Bayesian calibration of computer models (2001), for a model with a misfit; Owen &
 Zhou, Safe and effective importance sampling (2000), for sets from two distributions.

@@ -1,14 +1,14 @@
 """The posterior of layouts, with unknown noise: a bank of Kalman filters.
 
-The logarithm of what a launch's window gave is ``y = mu[layout] + drift(t) + e``. ``e`` has the variance
-``sigma2 * (1 - share + share * 600 / length_s)``: what one launch differs from the next by, and what averages
-out over a window. ``drift`` is one Ornstein-Uhlenbeck process for all layouts with the standard deviation
-``ratio * sigma`` and the correlation time ``tau_s``. ``mu`` is flat (nothing is known), or a Gaussian process
-over log P and log T plus a deviation of each layout of its own.
+The logarithm of the value of a launch's window is ``y = mu[layout] + drift(t) + e``. ``e`` has the variance
+``sigma2 * (1 - share + share * 600 / length_s)``: a part between launches, and a part that averages out over
+a window. ``drift`` is one Ornstein-Uhlenbeck process for all layouts with the standard deviation
+``ratio * sigma`` and the correlation time ``tau_s``. ``mu`` has a flat prior, or is a Gaussian process over
+log P and log T plus an independent deviation of each layout.
 
-The scale ``sigma`` is integrated out in closed form, so each filter gives a Student t; the other parameters
-stand on a grid, one filter each, weighed by how well they foretold the windows so far. A window costs
-O(filters * layouts**2), whatever came before.
+The scale ``sigma`` is integrated out in closed form, so each filter gives a Student t. The other parameters
+are on a grid, one filter each, weighed by their predictions of the windows so far. A window costs
+O(filters * layouts**2), for any number of earlier windows.
 
 Source: Harvey, Forecasting, structural time series models and the Kalman filter (1989), 3.4 and 4.3 for the
 scale; West & Harrison, Bayesian forecasting and dynamic models (1997), 12.2 for the bank.

@@ -1,6 +1,6 @@
 """The race on one host, and the common parts of races on one host and on several hosts.
 
-What is known (a posterior), who leads and how doubtful that is, and when the answer is good enough.
+The parts are the posterior, the leader and its error probability, and the rule to stop.
 """
 
 from __future__ import annotations

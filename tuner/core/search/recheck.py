@@ -1,18 +1,18 @@
-"""The decision of a check: new blocks, combined with what the study measured before.
+"""The decision of a check: new blocks, combined with the results of the study.
 
-The box may have moved as a whole since the study, so levels are never compared, only differences between
-layouts of the same block. A difference may have moved too, and nobody knows by how much: `calibrated` takes
-it to have moved at random by a quarter of the margin, the margin or four times the margin, each as likely
-before anything is seen, and weighs the three by how well they explain what is seen now. So what the study
-knew helps where it agrees, and counts for little where it does not. `strict` uses what was measured now, and
-its noise alone: launches may differ by more than in the study, and by too little more to be seen at once.
+The speed of the host may have changed since the study, so levels are never compared, only differences
+between layouts of the same block. A difference may have changed, too, by an unknown amount: `calibrated`
+assumes a random change by a quarter of the margin, the margin or four times the margin, each with the same
+prior probability, and weighs the three by their likelihood under the new blocks. So the study's results help
+if they agree, and count little if not. `strict` uses only the new blocks with their own noise, because
+launches may differ by more than in the study without a visible difference in the noise.
 
-Where the host as a whole gives more or less than in the study, a layout may feel that more than another one,
-for as long as it lasts. Such a difference is no sign that the answer of the study is stale: another layout is
-better only if the difference exceeds the effect that the change of the host may have.
+If the whole host is faster or slower than in the study, one layout may be affected more than another, as long
+as the change lasts. Such a difference is no sign that the answer of the study is stale: another layout counts
+as better only if the difference exceeds the effect that the change of the host may have.
 
-Each look is at a level of its own, alpha / (k (k + 1)) at the k-th, which sum to alpha: whoever looks after
-every block is wrong no more often than whoever looks once.
+The k-th test has the level alpha / (k (k + 1)); these levels sum to alpha. So a test after every block has no
+larger error probability than a single test.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Whether a challenger is worse, even if its noise or the leader's is larger than that of most layouts.
 
 A race pools the noise of all layouts. By the pooled noise alone, two unlucky launches would rule out a layout
-that has five times the noise of the others. So before a strict race ends, each challenger is compared with
-the leader once more. Each of the two layouts has a scale: its noise as a multiple of the pooled noise.
-The scale is unknown, and a layout's launches weigh its possible values by how much they differ from each
-other.
+with five times the noise of the others. So before a strict race ends, each challenger is compared with the
+leader once more. Each of the two layouts has a scale: its noise as a multiple of the pooled noise. The scale
+is unknown; its possible values are weighed by the differences between the layout's launches.
 
 The likelihood ratios of this comparison do not add up over challengers. The sum in `search.challengers`
 protects the best layout from the luckiest of many challengers. A noisy best layout is lost by its own bad

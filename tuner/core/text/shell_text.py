@@ -1,6 +1,6 @@
-"""The last command of a shell text, and what stands before it (POSIX 2.10, as far as services need it).
+"""The last command of a shell text, and the text before it (POSIX 2.10, as far as services need it).
 
-``cd /srv && . venv/bin/activate && exec gunicorn app:app`` starts gunicorn, once what stands before has run.
+``cd /srv && . venv/bin/activate && exec gunicorn app:app`` starts gunicorn after the commands before it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lines of statsd in all its dialects, and their counts.
 
-The grammar is what the servers take: Etsy's (docs/metric_types.md, stats.js), DogStatsD 1.0 to 1.3, and the
+The grammar combines the servers': Etsy's (docs/metric_types.md, stats.js), DogStatsD 1.0 to 1.3, and the
 tags of InfluxDB (Telegraf), Librato, SignalFx and Graphite::
 
     packet  = line *( LF line )                 ; an empty line and a CR before its end mean nothing
@@ -12,8 +12,8 @@ tags of InfluxDB (Telegraf), Librato, SignalFx and Graphite::
     event   = "_e{" ...
     check   = "_sc|" ...
 
-A sample is repeated after a type or a rate only: tags and DogStatsD's ``c:`` hold colons of their own. Fields
-that are not known are passed over, as DogStatsD does: a later version of it may have more.
+A sample is repeated after a type or a rate only: tags and DogStatsD's ``c:`` contain colons themselves.
+Unknown fields are ignored, as in DogStatsD, because a later version of it may have more.
 """
 
 from __future__ import annotations

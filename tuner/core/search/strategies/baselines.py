@@ -232,7 +232,7 @@ class InOrder:
     def __init__(self, goal: Goal, n_each: int = 1) -> None:
         self._goal, self._n_each = goal, n_each
         self._values: dict[Layout, list[float]] = defaultdict(list)
-        self._done: set[Layout] = set()  # what came of their launches is all that will
+        self._done: set[Layout] = set()  # layouts whose launches have all been made
         self._asked: Layout | None = None
         self._launches = Launches()
 
