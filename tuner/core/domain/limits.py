@@ -35,7 +35,7 @@ Quantity = Literal["load", "memory_bytes", "p95_s"]
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 State = Literal["within", "beyond", "open"]
 
-_SMALLEST = {"load": 0.01, "memory_bytes": 4096.0, "p95_s": 1e-6}  # below it is nothing that could be seen
+_SMALLEST = {"load": 0.01, "memory_bytes": 4096.0, "p95_s": 1e-6}  # smaller values are not measurable
 _UNSEEN = {
     "load": "no window has load figures",
     "memory_bytes": "--max-memory: this host does not report the memory of a service",
@@ -44,7 +44,7 @@ _UNSEEN = {
 #: What rounding hides of the noise, on the logarithmic scale: two launches of one bucket may well differ.
 #: Without it strict verdicts of layouts at the limit were wrong 3 to 11 times as often as they may be.
 _ROUNDED_SD = {"p95_s": BUCKET_RATIO / sqrt(12)}
-_NOTHING_KNOWN = 50.0  # an interval that reaches so far, on the logarithmic scale, is none
+_NOTHING_KNOWN = 50.0  # a wider interval, on the logarithmic scale, is left out
 _MOST_LAUNCHES = 1000  #: needing more than that is told as not knowing
 
 

@@ -341,7 +341,7 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
 
 
 def _t_tail(t: Array, df: float) -> Array:
-    """P(T > t) of a Student t, by Wallace's normal deviate."""
+    """Return P(T > t) of a Student t, by Wallace's normal deviate."""
     deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(t**2 / df))
     return _upper_tail(np.where(t > 0, deviate, -deviate))
 
@@ -375,7 +375,7 @@ def choose_spread(posterior: Posterior, n: int, random: Random) -> list[int]:
 
 
 def _upper_tail(z: Array) -> Array:
-    """P(Z > z) of a standard normal, to 1.2e-7 of itself.
+    """Return P(Z > z) of a standard normal, with a relative error of 1.2e-7.
 
     Source: erfc by Chebyshev fitting, Press et al., Numerical Recipes, 6.2.
     """

@@ -159,7 +159,7 @@ class Racing:
         )
 
     def _changed(self, named: int) -> tuple[ChangedRatio, ...]:
-        """The layouts whose ratio to *named* changed during the race."""
+        """Return the layouts whose ratio to *named* changed during the race."""
         from tuner.core.search.by_time import changed_gaps
 
         gaps = changed_gaps(self._launches, named, self._flat_bank, len(self._layouts))

@@ -213,7 +213,7 @@ class Host:
         self._drift = Drift(noise.drift_sd, ar1, Random(f"{stream}/drift")) if noise.drift_sd else None
         self._phase = 2 * pi * Random(f"{stream}/tide").random()
         self._spells = Random(f"{stream}/spells")
-        self._spell_s = -noise.spell_length_s  # when the latest spell began: over before the study
+        self._spell_s = -noise.spell_length_s  # start of the latest spell; the first ended before the study
         self._next_spell_s = self._spells.random() * noise.spell_every_s
 
     def at(self, at_s: float) -> float:

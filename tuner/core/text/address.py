@@ -230,7 +230,7 @@ def _address(url: str) -> BackendAddress | None:
     if scheme.startswith("postgres"):
         encoded = unquote(
             parts.netloc.rpartition("@")[2].partition(":")[0]
-        )  # a socket's folder may stand in the host's place
+        )  # a socket's folder may be in place of the host
         folder = asked.get("host", [encoded])[0]
         if folder.startswith("/"):
             number = int(reported) if (reported := asked.get("port", [""])[0]).isdecimal() else number

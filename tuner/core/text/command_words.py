@@ -168,7 +168,7 @@ class _Parts:
             if passes_arguments_on(written):
                 self.before += _take_first(
                     self.rest, call.n_words + (len(written) == 1)
-                )  # "$@" is without "$0"
+                )  # "$@" does not include "$0"
                 self.has_setup = self.has_setup or bool(last.before)
                 return bool(self.rest)
             words = _words_in(last, written, self.rest[call.n_words + 1 :], environment)

@@ -68,7 +68,7 @@ def last_command(text: str) -> LastCommand:
                 is_first = token.text not in ("case", "for", "select")
             else:
                 is_first = is_first and token.text in _GOES_ON
-        elif token.text in ("(", ")"):  # those of a case are around its patterns
+        elif token.text in ("(", ")"):  # those of a case enclose its patterns
             depth += 0 if cases else 1 if token.text == "(" else -1
             was_compound, is_first = True, token.text == "(" or bool(cases)
         elif token.text.startswith("<<") and token.text != "<<<":
@@ -97,7 +97,7 @@ def last_command(text: str) -> LastCommand:
             "it is part of a pipe" if operators[0].startswith("|") else "its output is redirected"
         )
     first = current[0].at
-    is_alone = next(token for token in found if token.text != "\n").at == first  # but for comments
+    is_alone = next(token for token in found if token.text != "\n").at == first  # except comments
     return LastCommand(
         "" if is_alone else text[:first].strip(" \t"),
         tuple(token.text for token in current),

@@ -172,7 +172,7 @@ class FleetRace(Racing):
         bank = self._posterior
         return bank.box_levels(self._goal.confidence) if isinstance(bank, FleetPosterior) else {}
 
-    # ------------------------------------------------------------------ how it learns
+    # ------------------------------------------------------------------ observations
 
     def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:
         """Add one launch; from the second host on, the posterior is one of several hosts."""
@@ -188,7 +188,7 @@ class FleetRace(Racing):
         for one in self._seen:
             super()._observe(one.layout, one.log_value, one.at_s, one.length_s, one.box)
 
-    # ------------------------------------------------------------------ how it decides
+    # ------------------------------------------------------------------ decisions
 
     @cached_property
     def _first_order(self) -> Sequence[Layout]:

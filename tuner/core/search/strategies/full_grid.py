@@ -208,11 +208,11 @@ class FullGrid:
         self._n_blocks, self._windows_per_launch = n_blocks, windows_per_launch
         self._order = GridOrder(goal.layouts, seed)
         self._block = self._n_started = 0
-        self._settled: set[Layout] = set()  # in the current block: launched, or nothing came of it
-        self._asked: tuple[Layout, ...] = ()  # and not heard of yet
+        self._settled: set[Layout] = set()  # in the current block: launched, or without a result
+        self._asked: tuple[Layout, ...] = ()  # proposed in it, without a result so far
         self._failed: set[Layout] = set()
         self._fit = GridFit(goal)
-        self._fitted = 0  # the latest block that it has a launch of
+        self._fitted = 0  # the latest block with a launch in the fit
 
     def propose(self) -> Sequence[Proposal]:
         """Return the rest of the block, or the next block; empty when all are done."""
