@@ -22,20 +22,20 @@ Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
 class Clock(Protocol):
-    """Time. ``monotonic_s`` orders and measures; ``wall_s`` labels."""
+    """A clock: ``monotonic_s`` gives the order and durations, ``wall_s`` the time labels."""
 
     def monotonic_s(self) -> float:
-        """Seconds since some fixed moment; never goes back."""
+        """Return the seconds since a fixed moment; the value never decreases."""
 
     def wall_s(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970-01-01 UTC."""
 
     def sleep_until(self, at_s: float) -> None:
-        """Return when ``monotonic_s()`` is *at_s* or later; at once if it already is."""
+        """Sleep until ``monotonic_s()`` is *at_s* or later; return at once if it already is."""
 
 
 class Launch(Protocol):
-    """A layout that runs."""
+    """A running layout of the service."""
 
     @property
     def running_after_s(self) -> float:
@@ -43,62 +43,62 @@ class Launch(Protocol):
 
     @property
     def shape(self) -> Layout:
-        """How many worker processes there are to be, and threads in each that work on items."""
+        """Expected number of worker processes, and of threads per process that work on items."""
 
     def worker_pids(self) -> frozenset[int]:
-        """The processes that work on items, as far as they are alive: those that supervisord started, or
-        their children, where the service has a master or a wrapper."""
+        """Return the pids of the living worker processes: those that supervisord started, or their children
+        if the service has a master or a wrapper."""
 
     def overhead_pids(self) -> frozenset[int]:
-        """supervisord and guardian: alive, and not part of the service."""
+        """Return the pids of supervisord and the guardian, which are not part of the service."""
 
     def gil_module(self) -> str | None:
-        """The module for whose import a free-threaded Python switched its GIL on, as a log of the launch
-        has it; None: no log names one."""
+        """Return the module whose import made a free-threaded Python enable its GIL, according to the
+        launch's logs; None: no log names one."""
 
     def clue(self) -> str:
-        """What its processes show of a service that nobody counts: that tuner knows it, or where it answers
-        requests. Empty: nothing. Takes up to some seconds."""
+        """Return a hint about a service whose items are not counted: its kind, if tuner supports it, or the
+        address at which it answers requests. Empty: no hint. Takes up to some seconds."""
 
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
-        """What is not as the layout asks: a process that died or was replaced, a wrong number of threads.
+        """Return the differences from the layout: a process died or was replaced, or a wrong thread count.
 
-        Cheap (no XML-RPC): the study asks every second. What was once seen stays in the answer. *threads*
-        False leaves the thread counts out and forgets nothing: the study asks so during warm-up, when
-        threads may still be starting. A process that is frozen is alive.
+        Cheap (no XML-RPC), because the study calls it every second. A problem once found stays in the result.
+        *threads* False skips the thread counts, but keeps earlier problems: for the warm-up, when threads may
+        still be starting. A frozen process counts as alive.
         """
 
     def freeze(self) -> None:
-        """Stop the processes of the service until `thaw`: workers, masters, and all that they started.
+        """Stop all processes of the service (workers, masters and their descendants) until `thaw`.
 
-        Returns once none of them runs. It does nothing if they are frozen already. The end of the launch
-        thaws, and so does the end of tuner or supervisord, however they end.
+        Return once none of them runs; do nothing if they are frozen already. They are also continued when the
+        launch, tuner or supervisord ends, for any reason.
 
         Raises:
             MeasurementError: a process does not stop within seconds; all of them have been continued.
         """
 
     def thaw(self) -> None:
-        """Continue the processes that `freeze` stopped; nothing if none is frozen."""
+        """Continue the processes that `freeze` stopped; do nothing if none is frozen."""
 
 
 class Launcher(Protocol):
-    """Starts layouts, and leaves nothing behind."""
+    """Starts layouts and removes every process and file of a launch afterwards."""
 
     def running(self, layout: Layout, environment: Mapping[str, str]) -> AbstractContextManager[Launch]:
-        """Run *layout* inside the ``with`` block, *environment* added to the workers'; stop it on any exit.
+        """Run *layout* inside the ``with`` block and stop it on any exit; workers also get *environment*.
 
         Raises:
-            MeasurementError: a worker died at start; says its exit code and last log lines.
+            MeasurementError: a worker died at start; the text has its exit code and last log lines.
             ConfigError: the command cannot be run at all (missing, not executable).
         """
 
 
 class ReadyCheck(Protocol):
-    """One look whether a launch is ready; it may remember what it has seen of this launch."""
+    """Readiness check of one launch; it may keep state between calls."""
 
     def lacks(self, logs: Sequence[Path]) -> str:
-        """What is still missing, in words; empty: it is ready. *logs* are of the launch's programs."""
+        """Return the missing condition as text; empty: ready. *logs* are those of the launch's programs."""
 
 
 class Counting(Protocol):
@@ -106,15 +106,16 @@ class Counting(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What the workers must find in their environment to be counted."""
+        """Environment variables that the workers need so that their items are counted."""
 
     def pids(self) -> frozenset[int]:
-        """Processes that count, beside tuner's own: their CPU is tuner's."""
+        """Return the probe's additional processes, whose CPU time is attributed to tuner."""
 
     def read(self) -> Reading:
-        """The counts up to now; totals never go down within a launch.
+        """Return the counts up to now; totals never decrease within a launch.
 
-        Counts that are old have their own time, and say in ``problem`` why there are no newer ones.
+        Old counts carry the time at which they were read, and ``problem`` has the reason why there are no
+        newer ones.
         """
 
 
@@ -122,7 +123,7 @@ class Probe(Protocol):
     """Counts finished items from outside the service."""
 
     def counting(self, layout: Layout) -> AbstractContextManager[Counting]:
-        """Watch one launch of *layout*, from before it starts until after it stopped."""
+        """Count the items of one launch of *layout*; enter before it starts, leave after it stopped."""
 
 
 class Feeder(Protocol):
@@ -130,103 +131,106 @@ class Feeder(Protocol):
 
     @property
     def pace(self) -> Pace | None:
-        """What the rate of the windows follows from, in each launch anew; None: it goes on as it begins."""
+        """Rule for the request rate of the windows, applied in each launch; None: the rate does not
+        change."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
-        """Let requests become due at that rate from now on, until told another one or the launch ends; at 0
-        none does. *capacity_per_s* is what was answered before. Only for a feeder with a pace."""
+        """Schedule requests at *rate_per_s* from now on, until the next call or the end of the launch; 0
+        schedules none. *capacity_per_s* is the rate answered before. Only for a feeder with a pace."""
 
     def prepare(self) -> None:
-        """Find what would make every launch fail, and supply what the first one needs; once, before a study.
+        """Check the source for faults that would fail every launch, and supply the first one; call once.
 
         Raises:
             ConfigError: the source cannot be used.
         """
 
     def feeding(self, layout: Layout) -> AbstractContextManager[None]:
-        """Supply one launch; what belongs to it is gone afterwards.
+        """Supply one launch inside the ``with`` block; afterwards its items and files are removed.
 
         Raises:
             ConfigError: the source cannot be used.
-            SourceAway: the source is gone, or was for a moment of the launch; ask `away` when it is back.
+            SourceAway: the source is, or was for a moment of the launch, unreachable; `away` returns "" once
+                it is back.
         """
 
     def away(self) -> str:
-        """Ask the source, and return why it cannot be reached just now; empty: it can. Between launches."""
+        """Return the reason why the source is unreachable now; empty: reachable. Call between launches."""
 
     def rest(self) -> None:
-        """Send no more to the service of this launch, which is about to be stopped: with requests under way
-        some servers take as long as they are allowed to. Nothing, for a feeder of a queue."""
+        """Send no more requests, because the service is about to be stopped: with open requests some servers
+        use up their whole stop timeout. A queue feeder does nothing."""
 
     @property
     def can_pause(self) -> bool:
-        """Whether `pause` is possible; False: items come from elsewhere."""
+        """Whether `pause` is possible; False: the items come from outside tuner."""
 
     def pause(self) -> None:
-        """Supply nothing until `resume`. Connections stay open, and a queue is left empty or nearly so.
+        """Supply nothing until `resume`. Connections stay open; a queue is left empty or nearly empty.
 
-        Returns once nothing that was supplied is unanswered, or hardly anything waits. While it pauses, no
-        schedule of arrivals continues, so `resume` is followed by no burst. The source does not count as dry.
+        Return once every request is answered, or hardly any item waits. The arrival schedule stands still
+        during the pause, so `resume` causes no burst. The source does not count as dry.
 
         Raises:
-            MeasurementError: that takes too long, or nobody feeds any more; nothing is supplied until
-                `resume` all the same.
-            ValueError: it cannot pause, or nothing is fed just now.
+            MeasurementError: that takes too long, or the feeder has ended; still, nothing is supplied until
+                `resume`.
+            ValueError: the feeder cannot pause, or feeds no launch now.
         """
 
     def resume(self) -> None:
-        """Supply again, as before `pause`; nothing if it does not pause. Raises as `pause`."""
+        """Supply again as before `pause`; do nothing if not paused. Raises the errors of `pause`."""
 
     def follow(self, workers: Callable[[], frozenset[int]]) -> None:
-        """Take note of who works on items now, which *workers* gives. Called every second of a launch: cheap
-        for a feeder that does not care."""
+        """Record the pids of the current workers, which *workers* returns. Called every second of a launch:
+        cheap for a feeder that does not need them."""
 
     def is_dry(self) -> bool:
-        """Whether the source has run out of items just now."""
+        """Return whether the source has no items now."""
 
     def problem(self) -> str:
-        """Return why nothing is supplied, or answered, as far as is known; empty: nothing is wrong."""
+        """Return the known reason why nothing is supplied or answered; empty: no problem."""
 
     def pids(self) -> frozenset[int]:
-        """Processes of the feeder, to account their CPU to tuner."""
+        """Return the pids of the feeder, whose CPU time is attributed to tuner."""
 
     def requests(self) -> Requests | None:
-        """What became of the launch's requests up to now; None: it does not know. Called every few seconds.
+        """Return the counts of the launch's requests up to now; None: unknown. Called every few seconds.
 
         Raises:
-            MeasurementError: its counts cannot be read.
+            MeasurementError: the feeder's counts cannot be read.
         """
 
 
 class Watch(Protocol):
-    """The box, seen while one launch runs."""
+    """Samples of the host during one launch."""
 
     def sample(self, reading: Reading) -> Sample:
-        """Load and active count now, beside what the probe just read. Called every second: cheap."""
+        """Return the load and active count now, together with *reading*. Called every second: cheap."""
 
     def has_gil(self) -> bool | None:
-        """Whether a worker was seen to run with a GIL that is on; None: nobody can tell."""
+        """Return whether a worker ran with its GIL enabled; None: unknown."""
 
     def n_interpreters(self) -> int:
-        """The most interpreters that a worker was seen to have, each with a GIL of its own."""
+        """Return the largest number of interpreters seen in a worker, each with a separate GIL."""
 
     def usage(self, *, closing: bool = False) -> Usage:
-        """CPU, memory, pressure now. *closing*: a window ends here, so what is too dear to take within one
-        (PSS) is taken, after everything else."""
+        """Return CPU, memory and pressure now. *closing*: a window ends here, so PSS, which costs too much
+        within a window, is also read, after everything else."""
 
 
 class Sampler(Protocol):
-    """Looks at the box."""
+    """Samples the host."""
 
     def idle_fixed_work_cpu_s(self) -> float | None:
-        """The CPU time of one unit of fixed work while no layout works; None: not measured. Takes 15 ms."""
+        """Return the CPU time of one unit of fixed work while no layout works; None: not measured. Takes 15
+        ms."""
 
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> AbstractContextManager[Watch]:
-        """Watch the box and *launch*'s process tree; *extra_pids* (feeder, probe) count as tuner's own."""
+        """Sample the host and *launch*'s process tree; *extra_pids* (feeder, probe) count as tuner's."""
 
 
 class Hooks(Protocol):
-    """Commands that the user wants run at certain moments."""
+    """The user's commands for certain moments of a study."""
 
     def run(self, event: str, facts: Mapping[str, str]) -> None:
         """Run the commands of *event*: before_study, after_study, before_launch, after_launch, before_window,
@@ -234,40 +238,41 @@ class Hooks(Protocol):
         ``TUNER_...`` environment variables (``TUNER_LAYOUT``).
 
         Raises:
-            MeasurementError: one failed; for ``finished`` it only warns.
+            MeasurementError: a command failed; for ``finished`` tuner only warns.
         """
 
 
 class BrakeWatch(Protocol):
-    """The brake, looking at one launch."""
+    """The safety limits applied to one launch."""
 
     def passed(self, reading: Reading | None) -> str | None:
-        """What has passed a limit of the user's, with the figures; None: nothing has, the launch goes on.
+        """Return the passed limit and the measured figures; None: no limit is passed, the launch continues.
 
-        Called every second with what the probe just *read*: cheap, and never waits.
+        Called every second with the latest *reading* of the probe: cheap, and never waits.
         """
 
 
 class Brake(Protocol):
-    """Limits of the user's at which a launch is stopped, for the sake of the box."""
+    """The user's safety limits, at which a launch is stopped to protect the host."""
 
     @property
     def leaves_out(self) -> bool:
-        """A layout that passes one is left out and the study goes on; False: the study stops."""
+        """Whether a layout that passes a limit is left out while the study continues; False: the study
+        stops."""
 
     def watching(self, facts: Mapping[str, str]) -> AbstractContextManager[BrakeWatch]:
-        """Look at one launch, from before it starts; *facts* as hooks have them."""
+        """Check one launch, from before it starts; *facts* as in `Hooks.run`."""
 
     def still_over(self, facts: Mapping[str, str], stopped: Callable[[], bool]) -> str | None:
-        """Wait until nothing is over a limit while nothing runs; what still is after a minute, or None.
+        """Wait, with no launch running, until no limit is passed; return a limit still passed after a minute.
 
-        A command that takes longer is waited for, to its end; nothing is once *stopped* says so.
+        A command of a limit that takes longer is waited for. Once *stopped* returns True, the wait ends.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class CrossCheck:
-    """A second probe, which has to agree with the first one."""
+    """A second probe, whose counts must agree with those of the first."""
 
     probe: Probe
     within_ratio: float  #: share (0..1) of a window's items by which the two may be apart
@@ -276,14 +281,14 @@ class CrossCheck:
 
 @dataclass(slots=True)
 class WhileStarting:
-    """What a launcher calls again and again until a launch is ready; what that raises ends the launch."""
+    """A callback that a launcher repeats until a launch is ready; an exception from it ends the launch."""
 
     check: Callable[[], None] = lambda: None  #: set by whoever makes the launch
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One box to measure on, as its adapters see it: all that taking a window needs."""
+    """One host to measure on: the adapters that are needed to measure a window."""
 
     name: str  #: the host; blocks and windows carry it
     clock: Clock
@@ -309,106 +314,107 @@ class Box:
 
 
 class LaunchLog(Protocol):
-    """Keeps launches as they are made."""
+    """Stores launches while they run."""
 
     def add_launch(self, launch: LaunchRecord) -> int:
-        """Keep *launch* and return its id."""
+        """Store *launch* and return its id."""
 
     def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:
-        """Keep what became of the launch (warm-up, error)."""
+        """Store the outcome of the launch (warm-up, error)."""
 
     def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:
-        """Keep what was seen while the launch warmed up, in one commit; again when it warmed up again."""
+        """Store the samples of a warm-up in one commit; called again if the launch warms up again."""
 
     def add_window(self, launch_id: int, window: Window) -> None:
-        """Keep *window* with its samples, in one commit."""
+        """Store *window* with its samples, in one commit."""
 
 
 class Store(LaunchLog, Protocol):
-    """The study's one file: append-only, one commit per window."""
+    """The file of a study: append-only, one commit per window."""
 
     def study(self) -> StudyRecord:
-        """What was asked for."""
+        """Return the settings and provenance of the study."""
 
     def add_to_study(self, layouts: Sequence[Layout], facts: Provenance) -> None:
-        """Add *layouts*, by which the study's grid grows, behind its own, and *facts* to its provenance,
-        where each takes the place of one of its name."""
+        """Append *layouts* to the study's grid, and merge *facts* into its provenance; a fact replaces one
+        with the same name."""
 
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:
-        """Keep that a box of a fleet joined; again when it comes back. A study on one box keeps none."""
+        """Record that a host of a fleet joined; again when it returns. Not used by a study on one host."""
 
     def end_box(self, name: str, left_wall_s: float, why: str) -> None:
-        """Keep that a box left, and why; nothing where that is kept already."""
+        """Record that a host left, and why; do nothing if that is recorded already."""
 
     def boxes(self) -> Sequence[BoxRecord]:
-        """The boxes of a fleet, one for each time that one joined, in that order; none: there is no fleet."""
+        """Return one record per join of a host, in order of joining; empty: the study has no fleet."""
 
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:
-        """Every launch with its id, in the order they were started."""
+        """Return every launch with its id, in the order they were started."""
 
     def windows(self) -> Sequence[WindowRecord]:
-        """Every window, void ones included, in the order they were taken."""
+        """Return every window, invalid ones included, in the order they were measured."""
 
     def sums(self) -> Sums:
-        """What the windows of each launch add up to: what `launch_sums.tally` makes of all windows."""
+        """Return the sums over the windows of each launch, equal to `launch_sums.tally` of all windows."""
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:
-        """The one-second samples of one window, in time order."""
+        """Return the one-second samples of one window, in time order."""
 
     def warmup_samples(self, launch_id: int) -> Sequence[Sample]:
-        """The one-second samples of a launch's warm-up, in time order; none where they were not kept."""
+        """Return the one-second samples of a launch's warm-up, in time order; empty: they were not stored."""
 
     def window(self, launch_id: int, index: int, attempt: int) -> Window:
-        """One window with everything that was seen in it; its times to the microsecond."""
+        """Return one window with its samples and usage; times are rounded to the microsecond."""
 
 
 class Progress(Protocol):
-    """Tells the person at the terminal how the study goes. Never raises."""
+    """Display of the progress of a study on the terminal. Never raises."""
 
     def launch_started(self, layout: Layout, block: int, position: int, remaining_s: float | None) -> None:
-        """A layout is being started; *remaining_s* is the study's expected rest, None when unknown."""
+        """Report that a layout is being started; *remaining_s* is the expected rest of the study, or None."""
 
     def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:
-        """Of the layouts that are *started*, *works* works from now on; none started: they are gone."""
+        """Report that *works*, one of the *started* layouts, works from now on; none started: all ended."""
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:
-        """Every second of warm-up."""
+        """Report one second of warm-up."""
 
     def sampled(
         self, layout: Layout, elapsed_s: float, window_s: float, sample: Sample, items_per_s: float
     ) -> None:
-        """Every second of a window."""
+        """Report one second of a window."""
 
     def window_taken(
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
-        """A window is in the file, void or not; *n_planned* is None when nobody knows how many it takes."""
+        """Report that a window, valid or invalid, is stored; *n_planned* None: the number needed is
+        unknown."""
 
     def warning(self, slug: str, text: str) -> None:
         """Something the reader should know; docs/messages.md explains *slug*."""
 
 
 class BoxwiseProgress(Progress, Protocol):
-    """A Progress that takes what is told of several boxes, of one at a time."""
+    """A Progress for several hosts: each report belongs to the current host."""
 
     def turn_to(self, box: str) -> None:
-        """What is told from now on is of *box*, until another one is named."""
+        """Make *box* the host of the following reports."""
 
     def box_left(self, box: str) -> None:
-        """*box*, of a fleet, is there no more; what ran on it is lost."""
+        """Report that host *box* has left the fleet; its running launch is lost."""
 
 
 class FleetProgress(Protocol):
-    """Tells how a study on several boxes goes. Never raises."""
+    """Display of the progress of a study on several hosts. Never raises."""
 
     def box_came(self, facts: BoxFacts) -> None:
-        """A box is there."""
+        """Report that a host joined."""
 
     def box_went(self, box: str, why: str) -> None:
-        """A box is there no more, or is not asked any more."""
+        """Report that a host left, or gets no more launches."""
 
     def launch_started(self, box: str, layout: Layout, block: int, remaining_s: float | None) -> None:
-        """A box starts a layout; *remaining_s* as `Progress` has it."""
+        """Report that a host starts a layout; *remaining_s* as in `Progress`."""
 
     def sampled(
         self,
@@ -419,50 +425,49 @@ class FleetProgress(Protocol):
         items_per_s: float | None,
         sample: Sample | None,
     ) -> None:
-        """Every few seconds of a window of *window_s*; None, as *sample* is: it warms up."""
+        """Report a few seconds of a window of *window_s*; *window_s* and *sample* None: it warms up."""
 
     def window_taken(
         self, box: str, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
-        """A window is in the file, void or not; the rest as `Progress` has it."""
+        """Report that a window, valid or invalid, is stored; the other arguments as in `Progress`."""
 
     def launch_ended(self, box: str) -> None:
-        """A box is free."""
+        """Report that a host is free."""
 
     def warning(self, slug: str, text: str) -> None:
         """Something the reader should know; docs/messages.md explains *slug*."""
 
 
 class Stop(Protocol):
-    """Whether somebody wants the study to end."""
+    """The user's request to end the study."""
 
     def requested(self) -> bool:
-        """True after the first Ctrl-C: finish this window. The second one raises KeyboardInterrupt."""
+        """Return True after the first Ctrl-C: finish this window. The second one raises KeyboardInterrupt."""
 
 
 class Fleet(Protocol):
-    """Boxes that make launches as they are ordered, one at a time each."""
+    """Hosts that run ordered launches, each host one at a time."""
 
     @property
     def clock(self) -> Clock:
-        """The coordinator's."""
+        """The clock of the coordinator."""
 
     def news(self, until_s: float) -> News | None:
-        """The next thing that happened, in the order in which it is to be taken note of; None: nothing did
-        until the clock's ``monotonic_s()`` is *until_s*. A box that is there already when the study begins
-        comes as news, too.
+        """Wait for the next event and return it, in processing order; None: no event came before the clock's
+        ``monotonic_s()`` reached *until_s*. A host that is present when the study begins gives an event, too.
 
         Raises:
-            MeasurementError: no box can be reached any more, and none will be.
+            MeasurementError: no host can be reached any more, now or later.
         """
 
     def send(self, order: Order) -> None:
-        """Have the order's box make a launch. What comes of it is told as news of the order: it begins, ends,
-        or is lost or refused. Nothing of an order comes after it ended, was lost or was refused."""
+        """Order a launch from the order's host. `news` returns its events: it begins, ends, or is lost or
+        refused. No event of an order follows after it ended, was lost or was refused."""
 
     def finish(self) -> None:
-        """Have all boxes end after the windows in hand: what `Stop` is to a study on one box."""
+        """Make all hosts end after their current windows, as `Stop` does for a study on one host."""
 
     def give_up(self, order: str) -> None:
-        """Have a box end a launch at once; nothing more is told of it. The box is free when it says so, by
-        `BoxCame`."""
+        """Make a host end a launch at once, with no further events of it. A `BoxCame` event reports that the
+        host is free."""
