@@ -64,21 +64,21 @@ def _choose(launches: Sequence[LaunchTally], least_s: float) -> list[LaunchTally
     return found
 
 
-# The longer launches of a race, from its store: see `tuner.core.ranking.aging`.
+# The longer launches of a race, read from its store: see `tuner.core.ranking.aging`.
 
 
 LEAST_S = 600.0  #: of the windows of the answer; a trend in less does not justify two hours
 
 
 class LongerLaunches:
-    """The longer launches of a study, asked for once its strategy asks for nothing more."""
+    """The longer launches of a study, proposed once its strategy proposes nothing more."""
 
     def __init__(self, store: Store, strategy: Strategy) -> None:
         self._store, self._strategy = store, strategy
         self.due: Due | None = None  #: as it was when they were asked for
 
     def proposals(self) -> list[Proposal]:
-        """Return the launches; the same, whether the store holds some of them or none."""
+        """Return the longer launches, including those that the store already holds."""
         study, answer = self._store.study(), self._strategy.answer()
         if not answer.reached or study.provenance.is_quick:
             return []
@@ -121,7 +121,7 @@ def longer_numbers(store: Store) -> set[int]:
 
 
 def without_longer(store: Store, sums: Sums) -> Sums:
-    """Return the *sums* of the launches that a race learns from."""
+    """Return the *sums* without the longer launches, from which a race does not learn."""
     longer = longer_numbers(store)
     known = {one.launch for one in sums.launches} | {one.launch for one in sums.void}
     return sums.of(known - longer) if longer else sums

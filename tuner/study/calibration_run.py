@@ -38,7 +38,7 @@ _NAMED = 8  #: layouts that a note names
 
 
 def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, window_s: float) -> StudyRecord:
-    """What to measure for a calibration, where *study* is what the config asks for: 1x1 and nothing else."""
+    """Return the calibration study (1x1 only) for *study*, the study that the config describes."""
     like = study.layouts[0]
     return replace(
         study,
@@ -56,16 +56,16 @@ def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, wi
 def read_calibration(
     store: Store, name: str, *, variant: str | None = None, sums: Sums | None = None
 ) -> Calibrated:
-    """What the windows in *store* say of an item, of the memory, and how well the model does on them.
+    """Estimate the demands of an item, the memory, and the model's errors from the windows in *store*.
 
     Args:
-        store: of any study; *name* is its file's, for errors.
-        name: see there.
-        variant: of the service, the one to calibrate; None: the service as it is, or the only one there is.
-        sums: what the windows of the store add up to, where somebody has it already.
+        store: the store of any study.
+        name: the name of the store's file, for error messages.
+        variant: the variant to calibrate; None: the service without a variant, else its only variant.
+        sums: the sums over the windows of the store; None: they are read from *store*.
 
     Raises:
-        ConfigError: there is no window to calibrate on.
+        ConfigError: the store has no window to calibrate on.
     """
     study = store.study()
     sums = without_longer(store, store.sums() if sums is None else sums)
@@ -127,7 +127,7 @@ def read_calibration(
 
 
 def _samples_of_anchor(store: Store) -> Callable[[WindowRecord], Sequence[Sample]]:
-    """The samples of windows of 1x1, which show how items differ; those of other layouts are not read."""
+    """Return a reader of the samples of 1x1, which show how items differ; for other layouts it returns ()."""
 
     def samples(window: WindowRecord) -> Sequence[Sample]:
         if window.layout.total_threads > 1:
@@ -138,11 +138,11 @@ def _samples_of_anchor(store: Store) -> Callable[[WindowRecord], Sequence[Sample
 
 
 def _used_clocks(clocks: Sequence[Clocks], name: str, variant: str | None) -> list[Clocks]:
-    """Those of *variant*; of None, of the service as it is, else of the one variant that there is.
+    """Return the clocks of *variant*; None: of the service without a variant, else of its only variant.
 
     Raises:
-        ConfigError: there is no window that counts, none of *variant*, or there are several variants, none is
-            as it is, and nobody says which to take.
+        ConfigError: there is no valid window, none of *variant*, or *variant* is None and all windows belong
+            to several named variants.
     """
     if not clocks:
         raise ConfigError(
@@ -167,7 +167,7 @@ def _used_clocks(clocks: Sequence[Clocks], name: str, variant: str | None) -> li
 
 
 def _describe_unused(clocks: Sequence[Clocks], used: Sequence[Clocks]) -> list[str]:
-    """The layouts whose windows are not *used*, in a sentence, and how to take them."""
+    """Return a note on the layouts whose windows are not *used*, and the option that uses them."""
     aside = sorted({one.layout for one in clocks} - {one.layout for one in used})
     if not aside:
         return []
@@ -179,10 +179,10 @@ def _describe_unused(clocks: Sequence[Clocks], used: Sequence[Clocks]) -> list[s
 
 
 def around_their_means(intervals: Mapping[str, Estimate]) -> dict[str, Estimate]:
-    """Each with its mean in it, which may lie outside by a hair: draws are cut where a demand ends.
+    """Extend each interval to its mean, which may lie slightly outside: draws are cut at a demand's limit.
 
-    Where own CPU and the share of it that holds the GIL go against each other, and all of it most likely
-    does, hardly a draw has more than the most likely.
+    If the CPU demand and its share that holds the GIL trade off, and the most likely share is 1, hardly a
+    draw exceeds the most likely value.
     """
     found = {}
     for name, one in intervals.items():
@@ -194,7 +194,8 @@ def around_their_means(intervals: Mapping[str, Estimate]) -> dict[str, Estimate]
 def _left_out(
     calibration: Calibration, clocks: Sequence[Clocks], layouts: Sequence[Layout], machine: Machine
 ) -> LeftOutErrors | None:
-    """None: two layouts without 1x1, or one alone, leave nothing to predict from."""
+    """Return the prediction error of each layout left out; None: one or two layouts without 1x1 are too
+    few."""
     if len(layouts) < 3 and all(layout.total_threads > 1 for layout in layouts):
         return None
     rows = tuple(
@@ -211,7 +212,7 @@ def _left_out(
 
 
 def _measured(clocks: Sequence[Clocks]) -> Measured:
-    """Of one layout."""
+    """Sum up the measurements of one layout."""
     length_s = sum(one.length_s for one in clocks)
     loads = [(one.n_active, one.length_s) for one in clocks if one.n_active is not None]
     sizes = [(one.pss_bytes, one.n_windows) for one in clocks if one.pss_bytes is not None]
@@ -226,12 +227,12 @@ def _measured(clocks: Sequence[Clocks]) -> Measured:
 
 
 def _weighted(values: Sequence[tuple[float, float]]) -> float | None:
-    """The mean of *values*, each with its weight; None: there are none."""
+    """Return the weighted mean of *values* (pairs of value and weight); None: there are none."""
     return fmean(*zip(*values, strict=True)) if values else None
 
 
 def _memory_seen(clocks: Clocks) -> MemorySeen:
-    """Children as they were seen; else as many as are active, by their share of the CPU."""
+    """Return memory and number of child processes; the number is estimated from CPU shares if not sampled."""
     if clocks.child_running_s is not None:
         n_children = (clocks.child_running_s + (clocks.child_blocked_s or 0.0)) / clocks.length_s
     elif clocks.child_cpu_s is not None and clocks.busy_cores > 0:
@@ -243,10 +244,10 @@ def _memory_seen(clocks: Clocks) -> MemorySeen:
 
 
 def _loaded(study: StudyRecord, sums: Sums, clocks: Sequence[Clocks], name: str) -> list[Clocks]:
-    """*clocks* of the layouts that had a request for each thread.
+    """Return the *clocks* of the layouts that had a request for each thread.
 
     Raises:
-        ConfigError: none had, or a process works on more requests than the model has threads for.
+        ConfigError: no layout had, or a process works on more requests than the model has threads for.
     """
     facts = load_facts(study)
     if facts is None:
@@ -270,18 +271,18 @@ def _loaded(study: StudyRecord, sums: Sums, clocks: Sequence[Clocks], name: str)
 
 
 def _noise(store: Store, sums: Sums) -> ProfileNoise:
-    """Of windows and launches, where the study tells them; the usual where it does not."""
+    """Return the noise of windows and launches in the study; the default noise if it cannot be estimated."""
     usual, found = ProfileNoise(), read_noise(store, sums)
     launch, window = (None, None) if found is None else found
     if launch is None or launch.mean is None:
         return usual
-    if window is None or window.mean is None:  # the launch's has the window's in it
+    if window is None or window.mean is None:  # the launch's noise includes the window's
         return replace(usual, window_sd=0.0, launch_sd=launch.mean)
     return replace(usual, window_sd=window.mean, launch_sd=launch.mean)
 
 
 def _source(study: StudyRecord, windows: str) -> str:
-    """For the profile: what was measured, where and when."""
+    """Return the source line of the profile: the windows, the host and the date."""
     simulated = " (simulated)" if is_simulated(study) else ""
     return f"{MADE_BY}: {windows}{simulated}, {_where(study)}"
 

@@ -23,7 +23,7 @@ WARMUP_S = 30.0  #: at most, of a launch: half of it is start where a service is
 
 
 def is_due(study: StudyRecord, launches: Sequence[tuple[int, LaunchRecord]]) -> bool:
-    """Whether *study* is to begin, or go on, with a first look."""
+    """Return whether *study* begins or continues with a first look."""
     facts = study.provenance
     if not facts.has_first_look or facts.made_by is not None:
         return False
@@ -31,7 +31,7 @@ def is_due(study: StudyRecord, launches: Sequence[tuple[int, LaunchRecord]]) -> 
 
 
 def layouts_of(study: StudyRecord) -> Sequence[Layout]:
-    """The layouts that it looks at, in run order."""
+    """Return the layouts of the first look, in run order."""
     each_s = min(guess_s(study), WARMUP_S + 2.0) + WINDOW_S
     chosen = spread_subset(study.layouts, max(2, int(LASTS_S / each_s)))
     Random(study.seed).shuffle(chosen)
@@ -39,32 +39,32 @@ def layouts_of(study: StudyRecord) -> Sequence[Layout]:
 
 
 def lasts_s(study: StudyRecord) -> float:
-    """About how long it takes; the launch that is discarded before it included."""
+    """Estimate its duration in seconds, including the discarded launch before it."""
     beside_s = min(guess_s(study), WARMUP_S + 2.0)
     return len(layouts_of(study)) * (beside_s + WINDOW_S) + beside_s * study.warms_cache
 
 
 def look_at(layout: Layout) -> Proposal:
-    """What is measured of *layout*."""
+    """Return the launch and window that the first look measures of *layout*."""
     return Proposal(layout, WINDOW_S)
 
 
 def deadline(now_s: float, *, discards: bool = False) -> Deadline:
-    """Warm-up is cut short, and no window is ever."""
+    """Return the deadline of a launch that begins now: it can cut the warm-up short, but never a window."""
     return Deadline(share_ends_s=now_s + WARMUP_S + (0.0 if discards else WINDOW_S))
 
 
 def windows_of(
     launches: Sequence[tuple[int, LaunchRecord]], windows: Sequence[WindowRecord]
 ) -> Sequence[WindowRecord]:
-    """The *windows* of a study that a first look took, void ones included."""
+    """Return the *windows* of the first look, invalid ones included."""
     looks = {
         id_ for id_, launch in launches if launch.block == WARMING_BLOCK and launch.position >= FIRST_LOOK
     }
     return [window for window in windows if window.launch_id in looks]
 
 
-# How long a study may take, before anything of it was measured: guesses, which the first block replaces.
+# Guesses of a study's duration before anything is measured; the first block replaces them.
 
 LENGTH_REF_S = 600.0  #: as the posterior of a race has it: half of the noise of such a window averages out
 SCOUTS = 2  #: looks at the edge of a grid, usually
@@ -75,7 +75,7 @@ MOST_PER_LAYOUT, MOST_RIVALS, MOST_BESIDE = 5, 24, 35
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """Seconds, from the first launch on."""
+    """Expected times of a study, in seconds from its first launch."""
 
     n_first: int  #: layouts of the first block
     look_s: float | None  #: until the ranking of a first look; None: there is none
@@ -85,9 +85,9 @@ class Before:
 
 
 def before(study: StudyRecord, n_hosts: int = 1) -> Before:
-    """What *study* may take on so many hosts; a budget is not looked at.
+    """Estimate the times of *study* on *n_hosts* hosts, regardless of its budget.
 
-    Each host measures whole blocks of a grid; in a race all begin with the same layout.
+    Each host measures whole blocks of a grid; in a race all hosts begin with the same layout.
     """
     facts = study.provenance
     begins = facts.made_by is None and facts.grid_grew is None  #: nobody has looked at anything yet
@@ -122,7 +122,7 @@ def before(study: StudyRecord, n_hosts: int = 1) -> Before:
 
 
 def n_of_first_block(study: StudyRecord) -> int:
-    """How many layouts the first block has: a race may begin with some that are well spread."""
+    """Return the number of layouts in the first block: a race may begin with a well-spread subset."""
     n = len(study.layouts)
     if study.strategy != "race" or study.kind == "strict":
         return n

@@ -24,11 +24,11 @@ from tuner.ports import Store
 from tuner.study.launch.outcome import AWAY
 from tuner.study.launch.plan_cells import Block, Cell, spoils_launch
 
-# What ran of the layouts of a study that is resumed.
+# The processes and threads that ran for each layout of a resumed study.
 
 
 def read_ran_before(store: Store, windows: Iterable[WindowRecord]) -> RanLayouts:
-    """What was there of each layout that has a window in *store*: in its last one that counts."""
+    """Return the processes and threads that ran in the last valid window of each layout in *store*."""
     ran = RanLayouts(store.study().config)
     last = {window.layout: window for window in windows if not window.void}
     for window in last.values():
@@ -36,16 +36,16 @@ def read_ran_before(store: Store, windows: Iterable[WindowRecord]) -> RanLayouts
     return ran
 
 
-# The time of a study: seconds since its first launch began, over all its sessions.
+# The time of a study: seconds since its first launch began, over all sessions.
 
 
 class Timeline:
-    """Turns the wall clocks of boxes into times that never go back on any of them.
+    """Converts the wall-clock times of hosts into study times that never go back on any host.
 
-    Breaks between sessions are part of it: the box's drift goes on meanwhile. When a clock was set back,
-    time goes on from the latest moment that was seen on its box. All boxes have the beginning in common, each
-    goes on by its own clock. It follows from the moments alone, in the order in which they were seen on each
-    box, so that whoever reads the file finds the same times as whoever wrote it.
+    Breaks between sessions are included, because the host's speed drifts meanwhile. If a clock was set back,
+    time continues from the latest moment recorded on its host. All hosts share the beginning; each continues
+    by its own clock. The result depends only on the recorded moments and their order on each host, so reading
+    the file gives the same times as the run that wrote it.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,8 @@ class Timeline:
         self._boxes: dict[str, _Clock] = {}
 
     def at(self, wall_s: float, lasted_s: float = 0.0, *, box: str = "") -> float:
-        """The time of what began at *wall_s* on *box*; nothing seen there later is earlier than its end."""
+        """Return the study time of an event that began at *wall_s* on host *box*; later calls for this host
+        return no time before the event's end."""
         if self._first_wall_s is None:
             self._first_wall_s = wall_s
         clock = self._boxes.get(box)
@@ -84,23 +85,23 @@ class _HeatRun:
 
 
 class HeatTimes:
-    """The study's time of launches that took turns: all windows of such a run have one in common.
+    """The study times of launches that took turns: all windows of such a run share one time.
 
-    A heat that was cut off, or of which launches failed, is run again with the launches that are missing.
-    The run of a launch follows from the moments alone, so it is the same when the file is read.
+    A heat that was cut off, or in which launches failed, is run again with the missing launches. The run of a
+    launch depends only on recorded moments, so it is the same when the file is read.
     """
 
     def __init__(self) -> None:
         self._runs: dict[tuple[int, int, str], list[_HeatRun]] = defaultdict(list)
 
     def add_window(self, launch: LaunchRecord, started_wall_s: float) -> None:
-        """Take note of a window of *launch*, the last run's."""
+        """Record a window of *launch*, which belongs to the latest run."""
         run = self._runs[_heat_of(launch)][-1]
         if run.first_window_wall_s is None or started_wall_s < run.first_window_wall_s:
             run.first_window_wall_s = started_wall_s
 
     def begin(self, launch: LaunchRecord, timeline: Timeline) -> _HeatRun:
-        """The run that *launch* joins, or begins."""
+        """Return the run that *launch* joins or begins."""
         runs = self._runs[_heat_of(launch)]
         begins = not runs or (
             runs[-1].first_window_wall_s is not None and launch.started_wall_s > runs[-1].first_window_wall_s
@@ -142,7 +143,7 @@ def new_launch(asked: Proposal, which: tuple[int, int, int], box: str, started_w
 
 @dataclass(slots=True)
 class Launched:
-    """A launch, and when it began in the study's time."""
+    """A launch, with its windows and its beginning in study time."""
 
     launch: LaunchRecord
     began_s: float
@@ -151,10 +152,10 @@ class Launched:
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether it failed, or has to be made again before it can give another window.
+        """Whether the launch failed, or must be repeated before it can give another window.
 
-        Not one that the brake cut off, or that was lost with its box or its source: that is no fault of its
-        layout.
+        False for a launch that a safety limit stopped together with the study, or that was lost with its host
+        or its source, because its layout did not cause that.
         """
         if (error := self.launch.error) is not None:
             return all(parse_brake_error(error, slug) is None for slug in (BRAKED, LOST, AWAY))
@@ -162,12 +163,12 @@ class Launched:
 
     @property
     def counted_s(self) -> float:
-        """Seconds in windows that count."""
+        """Total length of the valid windows, in seconds."""
         return sum(window.length_s for window, observed in self.windows if observed is not None)
 
 
 class History:
-    """The blocks of a study as far as they were asked for, filled with what its store holds of them."""
+    """The blocks that a study has requested so far, filled with the launches and windows of its store."""
 
     def __init__(
         self,
@@ -199,7 +200,7 @@ class History:
                 else:
                     self._heats.add_window(launch, window.started_wall_s)
         for launch, launched, of_launch in begun:
-            if launched.run is not None:  # how many launches took turns is known by now
+            if launched.run is not None:  # the number of launches that took turns is known by now
                 launched.windows.extend((window, self._observed(launched, window)) for window in of_launch)
             if launch.block == WARMING_BLOCK:
                 self.end_warming(launched)
@@ -213,19 +214,19 @@ class History:
 
     @property
     def holds_more(self) -> bool:
-        """Whether the store held blocks beyond those that were asked for up to now."""
+        """Whether the store held blocks beyond those requested so far."""
         return any(block >= len(self.blocks) for block in self._recorded)
 
     @property
     def over_limit(self) -> frozenset[Layout]:
-        """Layouts that are left out, as they passed a limit of the user's while they warmed the cache."""
+        """Layouts that are left out because they passed a safety limit while they warmed the page cache."""
         return frozenset(self._over_limit)
 
     def next_block(self, proposals: Sequence[Proposal]) -> tuple[Block, bool]:
-        """Open the next block, with what the store holds of it; and whether that is what is asked for.
+        """Open the next block with its stored launches; return it, and whether these agree with *proposals*.
 
-        Where it is not, the block is what was measured, and closed. So is a block after which others
-        were begun.
+        If they do not agree, the block holds the stored launches and is closed. A block is also closed if a
+        later block was begun.
         """
         number = len(self.blocks)
         made: dict[int, list[Launched]] = defaultdict(list)  # position -> launches, in run order
@@ -236,7 +237,7 @@ class History:
         if as_asked:
             wanted = list(proposals)
         positions = list(made)
-        while len(positions) < len(wanted):  # holes are of left-out layouts, in files of schema version 1
+        while len(positions) < len(wanted):  # gaps are left-out layouts, in files of schema version 1
             positions.append(positions[-1] + 1 if positions else 0)
         cells = [
             Cell(number, position, one.layout, one.window_s, one.n_windows, self._study.max_attempts)
@@ -254,7 +255,7 @@ class History:
         return block, as_asked
 
     def scout(self, layout: Layout, window_s: float) -> Cell:
-        """Open a place before the first block for one window of *layout*."""
+        """Open a cell before the first block for one window of *layout*."""
         position = FIRST_SCOUT + len(self.scouts)
         cell = Cell(WARMING_BLOCK, position, layout, window_s, 1, self._study.max_attempts)
         cell.is_over_limit = layout in self._over_limit
@@ -262,7 +263,7 @@ class History:
         return cell
 
     def look(self, position: int, asked: Proposal) -> Cell:
-        """The place of the first look at *position*, opened if it is not there yet."""
+        """Return the cell of the first look at *position*; open it if it does not exist yet."""
         found = next((cell for cell in self.looks if cell.position == FIRST_LOOK + position), None)
         if found is not None:
             return found
@@ -273,9 +274,9 @@ class History:
         return cell
 
     def places(self) -> list[tuple[str, Cell, list[Launched]]]:
-        """What the store holds of a study on several boxes: each place's box, and its launches, in order.
+        """Return the stored cells of a study on several hosts, each with its host and its launches in order.
 
-        To be asked once, and instead of `next_block`.
+        Call it once, and instead of `next_block`.
         """
         made: dict[tuple[int, int, str], list[Launched]] = {}
         for launched in (one for of_block in self._recorded.values() for one in of_block):
@@ -294,14 +295,14 @@ class History:
         return found
 
     def begin(self, launch: LaunchRecord) -> Launched:
-        """Take note of a launch that begins."""
+        """Record a launch that begins."""
         if launch.heat is None:
             return Launched(launch, self._timeline.at(launch.started_wall_s, box=launch.box))
         run = self._heats.begin(launch, self._timeline)
         return Launched(launch, run.began_s, run=run)
 
     def add_window(self, cell: Cell, launched: Launched, window: WindowRecord) -> None:
-        """Take note of a window of *cell*."""
+        """Record a window of *cell*."""
         if launched.run is not None:
             self._heats.add_window(launched.launch, window.started_wall_s)
         observed = self._observed(launched, window)
@@ -309,13 +310,13 @@ class History:
         self._add(cell, window, observed)
 
     def end_launch(self, cell: Cell, launched: Launched) -> None:
-        """Take note of how a launch of *cell* went."""
+        """Record the end of a launch of *cell*."""
         self.n_launches_spoilt += launched.is_spoilt
         self._take_note(cell, launched)
         self._forgive(cell, launched)
 
     def end_warming(self, launched: Launched) -> None:
-        """Take note of how a launch went that is discarded: one that passes a limit leaves its layout out."""
+        """Record the end of a discarded launch; if it passed a safety limit, its layout is left out."""
         if parse_brake_error(launched.launch.error, OVER_LIMIT) is None:
             return
         self._over_limit.add(launched.launch.layout)
@@ -323,13 +324,13 @@ class History:
             cell.is_over_limit |= cell.layout in self._over_limit
 
     def _scout_at(self, launch: LaunchRecord) -> Cell:
-        """The place of a scout's *launch*, opened by its first."""
+        """Return the cell of a scout's *launch*; the first launch opens it."""
         found = next((cell for cell in self.scouts if cell.position == launch.position), None)
         window_s = self._study.window_s if launch.window_s is None else launch.window_s
         return found or self.scout(launch.layout, window_s)
 
     def _look_at(self, launch: LaunchRecord) -> Cell:
-        """The place of the first look that *launch* is of."""
+        """Return the cell of the first look to which *launch* belongs."""
         return self.look(launch.position - FIRST_LOOK, self._asked_of([Launched(launch, 0.0)]))
 
     def _fill(self, cell: Cell, launched: Launched) -> None:
@@ -339,7 +340,7 @@ class History:
         self._forgive(cell, launched)
 
     def _forgive(self, cell: Cell, launched: Launched) -> None:
-        """Let void windows be no tries of *cell* where their launch lost its source."""
+        """Do not count invalid windows as tries of *cell* if their launch lost its source."""
         if parse_brake_error(launched.launch.error, AWAY) is None:
             return
         for window, observed in launched.windows:
@@ -370,11 +371,11 @@ class History:
         )
 
     def _observed(self, launched: Launched, window: WindowRecord) -> Observed | None:
-        """The window as a strategy sees it; None when it does not count."""
+        """Return the window as input of a strategy; None: it is invalid, or has no value of the objective."""
         launch_began_s, turns_s = launched.began_s, None
         if (run := launched.run) is None:
             began_s = self._timeline.at(window.started_wall_s, window.length_s, box=window.box)
-        else:  # what all launches took until slices began is shared by them
+        else:  # the time until slices began is shared by all launches
             began_s = turns_s = run.began_s
             waited_s = window.started_wall_s - run.began_wall_s
             launch_began_s = began_s - max(0.0, waited_s) / run.n_launches

@@ -33,10 +33,10 @@ _MOST_WINDOWS_READ = 400  #: their samples tell enough
 
 
 def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
-    """The pilot of *study*: a full grid of a few well spread layouts that takes about *lasts_s*.
+    """Return the pilot of *study*: a full grid of a few well-spread layouts that takes about *lasts_s*.
 
     Raises:
-        ConfigError: there is nothing to choose between, or not even two layouts fit in.
+        ConfigError: the study has one layout only, or *lasts_s* is too short for two layouts.
     """
     if len(study.layouts) < 2:
         raise ConfigError(
@@ -71,12 +71,13 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
 
 
 def read_pilot(store: Store) -> Pilot | None:
-    """What the study in *store* says of its noise and its costs; None: no layout was launched twice."""
+    """Estimate noise and costs from the study in *store*; None: no valid window, or no layout launched
+    twice."""
     study, launches, longer = store.study(), store.launches(), longer_numbers(store)
     timetable = Timetable(study, launches, store.windows())
     windows = [window for window in store.windows() if window.launch_id not in longer]
     counting = [window for window in windows if not window.void]
-    # Each layout as often as it was launched: what a launch took beside its windows, on average.
+    # The mean overhead of a launch (all but its windows), each layout weighted by its launches.
     n_launches = len({window.launch_id for window in counting})
     if not n_launches:
         return None
@@ -93,10 +94,10 @@ def read_pilot(store: Store) -> Pilot | None:
 
 
 def read_noise(store: Store, sums: Sums) -> tuple[Estimate, Estimate | None] | None:
-    """`Pilot.launch` and `Pilot.window` of the study in *store*, whose windows add up to *sums*."""
+    """Estimate `Pilot.launch` and `Pilot.window` of the study in *store*, from its window *sums*."""
     study = store.study()
 
-    def within_window() -> MeanSquare | None:  # one of each launch, where it is asked
+    def within_window() -> MeanSquare | None:  # from a limited number of launches, and only if needed
         some = [one.launch for one in sums.launches[:_MOST_WINDOWS_READ]]
         return _within_windows(store, sums.windows_of(some), study.objective)
 
@@ -106,7 +107,8 @@ def read_noise(store: Store, sums: Sums) -> tuple[Estimate, Estimate | None] | N
 
 
 def _within_windows(store: Store, windows: Sequence[WindowRecord], objective: str) -> MeanSquare | None:
-    """Variance of one second, from the samples within windows; None: that is not of *objective*."""
+    """Estimate the variance of one second from samples within windows; None: too few samples, or *objective*
+    is not throughput."""
     if objective != "throughput":
         return None
     counting = [window for window in windows if not window.void and window.n_done and window.block >= 0]
@@ -126,18 +128,18 @@ def _within_windows(store: Store, windows: Sequence[WindowRecord], objective: st
 
 
 def _window_s(study: StudyRecord, lasts_s: float, n_layouts: int) -> float:
-    """How long a window may be, if starts and warm-up take as long as they usually do."""
+    """Return the window length, in seconds, that fits *lasts_s* with usual starts and warm-ups."""
     n_launches = N_BLOCKS * n_layouts
     warmup_s = SETTLING_GUESS_S if study.warmup_s is None else study.warmup_s
     beside_s = (n_launches + study.warms_cache) * (START_AND_STOP_GUESS_S + warmup_s)
     return (lasts_s - beside_s) / (n_launches * N_WINDOWS)
 
 
-# A layout against itself: the pairs of a study, and what they show.
+# A layout compared with itself: the pairs of a study, and their evaluation.
 
 
 def pairs_strategy(study: StudyRecord) -> Pairs:
-    """What measures the pairs that *study* asks for."""
+    """Return the strategy that measures the pairs of *study*."""
     return Pairs(
         study.layouts[0],
         study.n_blocks,
@@ -148,14 +150,14 @@ def pairs_strategy(study: StudyRecord) -> Pairs:
 
 
 def read_self_test(store: Store) -> tuple[SelfTest, Pilot | None] | None:
-    """What the pairs in *store* show, and how noisy they were; None: fewer than two pairs are whole."""
+    """Evaluate the pairs in *store*, and estimate their noise; None: fewer than two pairs are complete."""
     study, launches, windows = store.study(), store.launches(), store.windows()
     history = History(study, launches, windows)
     strategy = pairs_strategy(study)
     pairs: list[Pair] = []
     while history.holds_more:
         block, _ = history.next_block(strategy.propose())
-        # One that was cut off and made again has windows of two launches: it counts as one.
+        # A cell that was cut off and repeated has windows of two launches; it counts as one launch.
         kept = [tuple(one for _, one in sorted(cell.kept.items())) for cell in block.cells]
         if len(kept) == 2 and all(kept):
             pairs.append((kept[0], kept[1]))

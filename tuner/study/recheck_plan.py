@@ -34,21 +34,21 @@ def check_study(
     parent_name: str,
     windows: Sequence[WindowRecord],
 ) -> StudyRecord:
-    """The record of a check of *parent*'s first layout, for the box as it is *now*.
+    """Return the record of a check of *parent*'s best layout on the present host.
 
     Args:
-        parent: the study whose answer is checked.
-        now: a study as the same settings would ask for it now.
-        ranked: the study's ranked layouts, best first.
-        current: the layout in use, compared beside the runner-up.
-        window_s: None: as long as the study's windows were, half of them longer.
-        budget_s: within which it is to end.
-        kind: of the claim.
-        parent_name: the study's file.
-        windows: of the study.
+        parent: the study whose result is checked.
+        now: the study that the same settings give now.
+        ranked: the ranked layouts of *parent*, best first.
+        current: the layout in use, compared in addition to the runner-up; None: only the runner-up.
+        window_s: length of a window; None: the median length of *parent*'s windows.
+        budget_s: time limit of the check; None: no limit.
+        kind: the kind of claim.
+        parent_name: the file name of *parent*.
+        windows: the windows of *parent*.
 
     Raises:
-        ConfigError: there is nothing to compare the winner with.
+        ConfigError: no other layout is ranked or in use, so there is no comparison.
     """
     winner, *behind = ranked
     others = tuple(dict.fromkeys(x for x in (current, *behind[:1]) if x is not None and x != winner))
@@ -85,7 +85,7 @@ def check_study(
 
 
 def recheck_options(study: StudyRecord) -> Asked:
-    """What the check that *study* records asks."""
+    """Return the settings of the check that *study* records."""
     winner, *others = study.layouts
     return Asked(
         winner,
@@ -98,12 +98,12 @@ def recheck_options(study: StudyRecord) -> Asked:
 
 
 def recheck_of(study: StudyRecord, past: Past | None) -> Recheck:
-    """What measures it."""
+    """Return the strategy that measures the check."""
     return Recheck(recheck_options(study), past, study.seed, study.window_s)
 
 
 def read_past(store: Store, asked: Asked) -> Past | None:
-    """What the study in *store* knows of the layouts asked for; None: nothing that has a noise."""
+    """Estimate the earlier differences to the winner from the study in *store*; None: noise unknown."""
     study = store.study()
     launches = without_longer(store, store.sums()).launches
     tallies = [one for one in launches if one.n_done and launch_value(one, study.objective) > 0]
@@ -118,7 +118,8 @@ def read_past(store: Store, asked: Asked) -> Past | None:
 
 
 def past_of(asked: Asked, launches: Sequence[Launched]) -> Past | None:
-    """Estimate the differences to the winner from the *launches* of a study; None: no noise is known."""
+    """Estimate the differences to the winner from the *launches* of a study; None: winner or noise
+    unknown."""
     layouts = sorted({one.layout for one in launches})
     if asked.winner not in layouts:
         return None
@@ -141,7 +142,7 @@ def past_of(asked: Asked, launches: Sequence[Launched]) -> Past | None:
 
 
 def read_check(parent: Store, store: Store) -> Checked:
-    """What the check in *store*, of the study in *parent*, has found so far."""
+    """Return the result so far of the check in *store*, which checks the study in *parent*."""
     study, launches, windows = store.study(), store.launches(), store.windows()
     asked = recheck_options(study)
     strategy = recheck_of(study, read_past(parent, asked))

@@ -53,28 +53,28 @@ def run_study(
     began_s: float | None = None,
     looked: Looked | None = None,
 ) -> StudyOutcome:
-    """Measure what *strategy* asks for and *store* does not hold yet; each window is in it once it is taken.
+    """Measure the launches that *strategy* requests and *store* lacks; each window is stored at once.
 
-    A new study and a resumed one are the same call. Windows already in the store stay as they are, a launch
-    that was cut off is made again.
+    A new study and a resumed one are the same call. Windows already in the store stay unchanged; a launch
+    that was cut off is repeated.
 
     Args:
-        box: where to measure.
+        box: the host to measure on.
         store: opened for writing.
-        progress: told about everything, warnings included.
-        stop: asked between seconds; once it says so, the window in hand is finished and kept, and no
-            further one begun.
-        strategy: a new one, made as the store's study says; it is shown first what the store holds.
-        grew: is told of the study as it is once its grid has grown, and makes *strategy* that of the new
-            layouts. None: the grid stays as it is.
-        began_s: the monotonic second from which on the budget pays; None: now.
-        looked: is given the windows of a first look, where the study begins with one; None: it has none.
+        progress: receives every event, warnings included.
+        stop: checked every second; after a request the present window is finished and stored, and no further
+            one begins.
+        strategy: a new strategy for the store's study; it first gets the windows in the store.
+        grew: called with the study after its grid has grown; it resets *strategy* to the new layouts. None:
+            the grid does not grow.
+        began_s: the monotonic second at which the budget begins; None: now.
+        looked: called with the windows of the first look; None: the study has no first look.
 
     Raises:
-        ConfigError: not even one block fits into the budget (before anything starts), the service cannot be
-            run at all, or the store cannot be written; what is finished is in the store.
+        ConfigError: the budget is too short for one block (raised before anything starts), the service cannot
+            be run at all, or the store cannot be written; finished windows are in the store.
         MeasurementError: the hook before the study failed.
-        KeyboardInterrupt: the second Ctrl-C, as it came, with everything stopped.
+        KeyboardInterrupt: after the second Ctrl-C; all processes are stopped before it is raised.
     """
     study = _Study(box, store, progress, stop, strategy, grew, began_s, looked)
     study.prepare()
@@ -92,7 +92,7 @@ def run_study(
 
 
 class _Study:
-    """A study under way: its blocks, the rest of its budget, and the reason why it must end."""
+    """A running study: its blocks, the rest of its budget, and the reason why it must end."""
 
     def __init__(
         self,
@@ -132,11 +132,11 @@ class _Study:
 
     @property
     def asked(self) -> StudyRecord:
-        """The study, as it is by now."""
+        """The study, including layouts added so far."""
         return self._plan.asked
 
     def _recall(self) -> Sequence[tuple[int, LaunchRecord]]:
-        """Begin with what the store holds; gives its launches."""
+        """Load the plan from the store, and return the stored launches."""
         launches, windows = self._plan.recall()
         ran = read_ran_before(self._store, windows)
         self._bench = Workbench(
@@ -176,7 +176,7 @@ class _Study:
         self._looked(first_look.windows_of(self._store.launches(), self._store.windows()))
 
     def scout(self) -> None:
-        """Look at the edge of a grid that may grow, let it grow, and begin with what it is then."""
+        """Measure scouts at the edge of a grid that may grow, add layouts, and begin the plan."""
         while self._scouts_first and not self._must_end():
             scouting = self._scouting()
             if (cell := scouting.next_cell()) is None:
@@ -184,7 +184,7 @@ class _Study:
                 return
             block = [Proposal(one, self.asked.shortest_window_s) for one in self.asked.layouts]
             self._measure_cell(cell, partial(self._plan.deadline, after=block))
-            if not cell.is_done and not self._must_end():  # the budget has no room for it any more
+            if not cell.is_done and not self._must_end():  # the budget has no room for the cell any more
                 self._grow(*self._scouting().grown())
                 return
 
@@ -208,9 +208,9 @@ class _Study:
         self._plan.begin()
 
     def is_stopped_by_limit(self, facts: Mapping[str, str]) -> bool:
-        """Whether a limit of the user's is passed before anything runs: then nothing is started."""
+        """Return whether a safety limit is passed before anything runs; then nothing is started."""
         brake = self._box.brake
-        nothing_runs = {**facts, "layout": ""}  # commands may rely on it
+        nothing_runs = {**facts, "layout": ""}  # commands of limits may rely on it
         if brake is None or (self._plan.block is None and not self._scouts_first):
             return False
         over = brake.still_over(nothing_runs, self._stop.requested)
@@ -221,9 +221,9 @@ class _Study:
         return True
 
     def measure(self, places: ExitStack) -> None:
-        """Measure block after block, until the strategy or the user ends it, or the budget does.
+        """Measure block after block, until the strategy, the user or the budget ends the study.
 
-        *places* closes the further places of launches that take turns.
+        *places* closes the additional places of launches that take turns.
         """
         self._plan.renew_budget()
         while self._plan.block is not None:
@@ -257,13 +257,13 @@ class _Study:
         )
 
     def _measure_cell(self, cell: Cell, deadline_of: Callable[[Proposal], Deadline]) -> None:
-        """Try *cell* as long as the budget has room for it, each launch until its deadline."""
+        """Launch *cell* until it is done or the budget has no room for it, each launch until its deadline."""
         while not cell.is_done and not self._must_end() and self._plan.timetable.has_room(cell.rest):
             self._plan.history.end_launch(cell, self._launch_of(cell, deadline_of(cell.rest)))
         self._report_cell(cell)
 
     def _measure_heat(self, cells: Sequence[Cell], places: ExitStack) -> None:
-        """Try *cells* together as long as the budget has room for all of them."""
+        """Launch *cells* together as long as the budget has room for all of them."""
         while not self._must_end():
             rest = [cell for cell in cells if self._plan.course.is_open(cell) and not cell.is_done]
             if not rest or not self._plan.timetable.fits([cell.rest for cell in rest]):
@@ -286,7 +286,7 @@ class _Study:
         return self._heats
 
     def _report_cell(self, cell: Cell) -> None:
-        """Warn of a cell that gave no window, and of a host where no layout gives any."""
+        """Warn of a cell without a valid window, and of a host on which no layout gives any."""
         if cell.is_void and not cell.is_over_limit:
             self._progress.warning(*messages.block_without_window(cell.layout, cell.block))
         if cell.kept:
@@ -301,7 +301,8 @@ class _Study:
         return self._launched(cell.asked, which, deadline, cell, bench)
 
     def _warm_cache(self, layout: Layout, deadline: Callable[[], Deadline] | None = None) -> None:
-        """Page cache, compiled bytecode, the CPU's clock: let a launch that is discarded pay for them."""
+        """Make a launch that is discarded, to fill the page cache, compile bytecode and raise the CPU
+        clock."""
         if not self.asked.warms_cache or self._box.clock.wall_s() - self._seen_wall_s < CACHE_KEEPS_S:
             return
         self._discard(layout, deadline)
@@ -328,7 +329,7 @@ class _Study:
         cell: Cell | None = None,
         bench: Workbench | None = None,
     ) -> Launched:
-        """Make a launch, and take the windows that *cell* still needs; None: it only warms up.
+        """Make a launch, and measure the windows that *cell* still needs; None: it only warms up.
 
         *bench* is that of a launch that takes turns with others; None: it runs alone.
         """
@@ -346,7 +347,7 @@ class _Study:
         self._plan.timetable.add(launch, bench.box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
         self.braked = parse_brake_error(launch.error, BRAKED) or self.braked
-        if launch.warmup_s is not None:  # one that was given up while it started shows nothing
+        if launch.warmup_s is not None:  # a launch that was stopped while it started proves nothing
             self._works = self._works is not False
         self._source.after(launch)
         if launch.error is not None and not self._stop.requested() and not was_cut_off(launch):
@@ -357,9 +358,9 @@ class _Study:
         return launched
 
     def _see_whether_it_works(self, bench: Workbench) -> None:
-        """Try the smallest layout after the very first launch failed, lest all fail at every attempt.
+        """Try the smallest layout after the first launch failed, so that not every layout fails in vain.
 
-        A launch that the brake stops says nothing about that.
+        A launch that a safety limit stops proves nothing about this.
         """
         self._works = False
         smallest = smallest_of(self.asked.layouts)
@@ -378,14 +379,14 @@ class _Study:
             )
 
     def _end_if_all_fail_alike(self, launch: LaunchRecord) -> None:
-        """End the study where no window counts yet and its launches fail for one reason."""
+        """End the study if no window is valid yet and its launches fail for one reason."""
         if (failed := self._alike.add(launch)) is None:
             return
         self._works = False
         self._progress.warning(*messages.fails_alike(failed, self._alike.smallest))
 
     def _window_taken(self, cell: Cell | None, launched: Launched, window: Window, launch_id: int) -> None:
-        assert cell is not None  # a launch without one takes no windows
+        assert cell is not None  # a launch without a cell measures no windows
         record = record_of(window, launch_id=launch_id, block=cell.block, box=self._box.name)
         self._plan.history.add_window(cell, launched, record)
         note_inner(window, self._store, self._progress.warning)

@@ -33,7 +33,7 @@ WINDOW_S = 60.0  #: of a scout at most: it has to show twice as much, not two pe
 
 
 def is_due(study: StudyRecord, launches: Sequence[tuple[int, LaunchRecord]]) -> bool:
-    """Whether scouts are to look before *study* goes on: it has a grid, and its first block has not begun."""
+    """Return whether scouts are due: the grid of *study* may grow, and its first block has not begun."""
     facts = study.provenance
     if not facts.may_grow or facts.grid_grew is not None or facts.made_by is not None:
         return False
@@ -42,7 +42,7 @@ def is_due(study: StudyRecord, launches: Sequence[tuple[int, LaunchRecord]]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Scouting:
-    """The scouts of a study up to now; made anew after each."""
+    """The scouts of a study so far; a new object is made after each scout."""
 
     study: StudyRecord
     box: Box
@@ -59,13 +59,13 @@ class Scouting:
         timetable: Timetable,
         windows: Sequence[WindowRecord],
     ) -> Scouting:
-        """What *history* and *windows*, those of the store, hold of it."""
+        """Return the scouts recorded in *history* and in *windows* of the store."""
         done = [cell for cell in history.scouts if cell.is_done]
         return cls(study, box, history, timetable, scouts_of(study, done, windows))
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """How far they have come."""
+        """The path of the scouts so far in each direction of growth."""
         known = (self.study.limits.get("memory_bytes"), self.box.free_bytes())
         most_bytes = min((one for one in known if one is not None), default=None)
         one_process = self.study.config.service.one_process_variants
@@ -74,7 +74,7 @@ class Scouting:
         )
 
     def next_cell(self) -> Cell | None:
-        """What to look at next, as far as it was tried; None: nothing more."""
+        """Return the cell of the next scout, with its earlier attempts; None: no scout is left."""
         unfinished = next((cell for cell in self.history.scouts if not cell.is_done), None)
         if unfinished is not None:
             return unfinished
@@ -82,7 +82,7 @@ class Scouting:
         return None if layout is None else self.history.scout(layout, _window_s(self.study))
 
     def grown(self) -> tuple[Growth, tuple[Layout, ...]]:
-        """What came of it, and the layouts that join the grid."""
+        """Return the growth of the grid, and the layouts to add."""
         ways, asked = self.ways, self.study.layouts
         return Growth(len(asked), ways), added_layouts(asked, ways, self._does_not_fit)
 
@@ -90,13 +90,14 @@ class Scouting:
         return self._does_not_fit(layout) or self._takes_too_long(layout)
 
     def _does_not_fit(self, layout: Layout) -> str | None:
-        """Why *layout* passes a limit of the study or of the box, as part of a sentence; None: it fits."""
+        """Return, as part of a sentence, the limit of study or host that *layout* passes; None: it fits."""
         if layout.total_threads > MOST_THREADS:
             return f"{layout} has more than {MOST_THREADS} threads in all, and grids grow no further"
         return opens_too_many(self.study.config, layout) or self.box.refuses(layout)
 
     def _takes_too_long(self, layout: Layout) -> str | None:
-        """Why the budget has no room to look at *layout* and to measure the grid that would come of it."""
+        """Return why the budget has no room for a scout of *layout* and the larger grid; None: it has
+        room."""
         study = self.study
         own = [one for one in study.layouts if one.variant == layout.variant]
         more = added_layouts(study.layouts, [Way(corner_of(own), layout)], self._does_not_fit)
@@ -110,7 +111,7 @@ class Scouting:
 def scouts_of(
     study: StudyRecord, cells: Sequence[Cell], windows: Sequence[WindowRecord]
 ) -> tuple[Scout, ...]:
-    """What the windows of *cells*, all tried to their end, showed."""
+    """Evaluate the windows of *cells*, which are all done, as scouts."""
     # numpy, which a study without scouts need not load
     from tuner.core.model.diagnosis.evidence import evidence_of
     from tuner.core.model.diagnosis.explanation import explain, gils_of, machine_of
@@ -142,7 +143,7 @@ def scouts_of(
 
 
 def _passes(study: StudyRecord, window: WindowRecord) -> str | None:
-    """A limit of the user's that *window* passed, as part of a sentence."""
+    """Return, as part of a sentence, a limit of the user that *window* passed; None: it passed none."""
     usage = usage_of(window)
     for limit in limits_from(study.limits):
         used = usage.get(limit.name)

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class Course:
-    """The talk between a study and its strategy.
+    """The exchange between a study and its strategy: proposals, and the windows measured for them.
 
-    The same calls in the same order for the same windows, whether they are measured now or were before: so a
-    strategy decides in a resumed study as it did before the cut. Where it would have decided otherwise (the
-    file is of another version of tuner), it is told what was measured and goes on from there.
+    The same windows give the same calls in the same order, whether they are measured now or read from the
+    store, so a strategy decides in a resumed study as before the interruption. If it decides differently
+    (another version of tuner wrote the file), it gets the stored windows and continues from there.
     """
 
     def __init__(
         self, history: History, strategy: Strategy, max_attempts: int, longer: LongerLaunches | None = None
     ) -> None:
-        """*longer*: the launches that follow when *strategy* asks for nothing more; None: none."""
+        """*longer*: the launches that follow when *strategy* proposes nothing more; None: none."""
         self.otherwise: list[int] = []  #: blocks that were measured otherwise than the strategy asks now
         self.n_blocks_done = 0
         self._history = history
@@ -44,11 +44,11 @@ class Course:
 
     @property
     def failed(self) -> Sequence[Layout]:
-        """Layouts that cannot be run, gave no window while others did, or passed a limit of the user's."""
+        """Layouts that cannot run, gave no valid window while other layouts did, or passed a safety limit."""
         return self._failing.failed
 
     def next_proposals(self) -> Sequence[Proposal]:
-        """The next launches of the strategy, or else the longer launches; none when all is measured."""
+        """Return the next launches of the strategy, else the longer launches; empty: all is measured."""
         self._is_for_longer = False
         proposals = self._strategy.propose()
         if proposals or self._longer is None or self.longer_block is not None:
@@ -57,7 +57,7 @@ class Course:
         return self._longer.proposals()
 
     def next_block(self) -> Block | None:
-        """The next block, with its launches in the store; None: there is none."""
+        """Return the next block, with its launches in the store; None: there is none."""
         proposals = self.next_proposals()
         if not proposals and not self._history.holds_more:
             return None
@@ -70,21 +70,22 @@ class Course:
         return block
 
     def forward(self) -> Block | None:
-        """The next block with something left to measure; None: there is none."""
+        """Return the next block that is not fully measured; None: there is none."""
         while (block := self.next_block()) is not None and not self.open_cells(block):
             self.end_block(block)
         return block
 
     def open_cells(self, block: Block) -> list[Cell]:
-        """What is left to do of *block*, in run order."""
+        """Return the cells of *block* that are still to be measured, in run order."""
         return [] if block.is_closed else [cell for cell in block.cells if self.is_open(cell)]
 
     def is_open(self, cell: Cell) -> bool:
-        """Whether *cell*, of a block that is not closed, is to be tried."""
+        """Return whether *cell*, of a block that is not closed, is still to be measured."""
         return self._failing.is_open(cell)
 
     def end_block(self, block: Block) -> list[Layout]:
-        """Tell the strategy what *block* gave, as far as it got; gives the layouts that failed with it."""
+        """Pass the windows of *block*, complete or not, to the strategy; return the layouts that now
+        failed."""
         observed = [seen for cell in block.cells for seen in cell.kept.values()]
         observed.sort(key=lambda seen: seen.began_s)
         failed = self._failing.end(block.cells)
@@ -93,7 +94,7 @@ class Course:
         return failed
 
     def expected_rest(self) -> list[Proposal] | None:
-        """The launches to be expected after the block in hand; None: the strategy cannot tell."""
+        """Return the launches expected after the present block; None: the strategy has no estimate."""
         if not isinstance(self._strategy, Foreseeing):
             return None
         rest = self._strategy.expected_rest()
@@ -101,16 +102,16 @@ class Course:
 
     @property
     def over_limit(self) -> frozenset[Layout]:
-        """Layouts that passed a limit of the user's in the blocks up to now, and are left out for it."""
+        """Layouts that are left out because they passed a safety limit in the blocks so far."""
         return self._failing.over_limit
 
 
-# What is known of a study, without measuring: its strategy, shown all that the store holds.
+# The state of a study without measuring: its strategy, after all windows in the store.
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A strategy that knows all windows of a store, and what there is to know beside it."""
+    """A strategy after all windows of a store, with the totals of the study."""
 
     study: StudyRecord
     strategy: Strategy
@@ -124,7 +125,7 @@ class Recalled:
     is_whole: bool = True  #: whether the last block was measured to its end
 
     def ending(self) -> Ending:
-        """Why it goes no further; the last thing to be asked: the strategy moves on by it."""
+        """Return why the study ended; call it last, because it advances the strategy."""
         if not self.is_whole:
             return "cut-off"
         proposals = self.propose()
@@ -133,7 +134,7 @@ class Recalled:
         return "cut-off" if self.timetable.fits(proposals) else "out-of-budget"
 
     def claim(self) -> Claim:
-        """What the strategy claims of the study, with what it took."""
+        """Return the claim of the strategy about the study, with its cost."""
         study = self.study
         seen = self.strategy.estimates()
         return Claim(
@@ -162,9 +163,9 @@ def longer_launches_of(store: Store, strategy: Strategy) -> LongerLaunches | Non
 
 
 def replay_study(store: Store, strategy: Strategy) -> Recalled:
-    """Show *strategy*, which has seen nothing yet, every window of *store*, block by block.
+    """Pass every window of *store*, block by block, to *strategy*, which must be new.
 
-    A block that is not finished is shown as far as it got; the strategy is not to be resumed after that.
+    An unfinished block is passed with the windows it has; the strategy must not be resumed after that.
     """
     study, launches, windows = store.study(), store.launches(), store.windows()
     history = History(study, launches, windows)
@@ -192,7 +193,7 @@ def replay_study(store: Store, strategy: Strategy) -> Recalled:
     )
 
 
-# Which layouts cannot be run, as it turns out block by block.
+# The layouts that turn out, block by block, not to run.
 
 
 _SLUG = re.compile(r"(?:^|[:;] )([a-z]+(?:-[a-z]+)+): ")  #: of docs/messages.md, in a launch's error
@@ -205,16 +206,16 @@ def smallest_of(layouts: Sequence[Layout]) -> Layout:
 
 
 class FailingAlike:
-    """Notes why launches fail as long as no window counts, to find that all fail for one reason."""
+    """Reasons of failed launches while no window is valid, to detect that all fail for one reason."""
 
     def __init__(self, smallest: Layout) -> None:
         self.smallest = smallest
         self._layouts: dict[str, list[Layout]] = {}  #: of the launches that failed, by reasons of each
 
     def add(self, launch: LaunchRecord) -> int | None:
-        """Note a *launch* that failed; gives how many failed like it, the smallest layout's among them.
+        """Record a failed *launch*; return the number of launches with its reason, itself included.
 
-        None: it is the only one, or the smallest layout may still work.
+        None: it is the only one, or the smallest layout has not failed for this reason.
         """
         error = launch.error or ""
         found = []
@@ -227,7 +228,7 @@ class FailingAlike:
 
 
 class Failing:
-    """Takes note of cells as they are asked for and as they end."""
+    """Record of failing layouts, updated when cells are requested and when they end."""
 
     def __init__(self, max_attempts: int) -> None:
         #: cannot be run, gave no window while others did, or passed a limit of the user's
@@ -244,40 +245,41 @@ class Failing:
         self._n_windows = 0  # in the cells that have ended
 
     def add(self, cells: Sequence[Cell]) -> None:
-        """Take note of what was asked for."""
+        """Record the requested *cells*."""
         for cell in cells:
             self._first_cell.setdefault(cell.layout, cell)
             self._cells[id(cell)] = cell
 
     @property
     def over_limit(self) -> frozenset[Layout]:
-        """Layouts that passed a limit of the user's up to now, and are left out for it."""
+        """Layouts that are left out because they passed a safety limit so far."""
         now = (cell.layout for cell in self._cells.values() if cell.is_over_limit)
         return frozenset((*self._over_limit, *now))
 
     def leave_out(self, layouts: Iterable[Layout]) -> list[Layout]:
-        """Take note of *layouts* that passed a limit of the user's in no cell; gives them, in order."""
+        """Record *layouts* that passed a safety limit outside any cell; return them sorted."""
         left_out = sorted(layouts)
         self._over_limit.update(left_out)
         self.failed += left_out
         return left_out
 
     def is_hopeless(self, layout: Layout) -> bool:
-        """Whether it is not tried again: it failed, or will be told to have failed once its block ends."""
+        """Return whether *layout* is not tried again: it failed, or will be recorded as failed at the end of
+        its block."""
         first = self._first_cell.get(layout)
         has_failed = first is not None and first.is_hopeless and layout not in self._seen
         return layout in self.failed or has_failed or layout in self.over_limit
 
     def is_open(self, cell: Cell) -> bool:
-        """Whether *cell* is to be tried."""
+        """Return whether *cell* is still to be measured."""
         return not cell.is_done and not self.is_hopeless(cell.layout)
 
     def end(self, cells: Sequence[Cell]) -> list[Layout]:
-        """Take note of *cells*, a block or a part of it, that are over; gives the layouts that failed by it.
+        """Record the end of *cells*, a block or a part of it; return the layouts that failed with it.
 
-        That is: every launch of the first cell failed; or a launch passed a limit of the user's; or so many
-        cells in a row gave no window while other layouts gave some. A box that is never quiet says nothing
-        about a layout.
+        A layout fails if every launch of its first cell failed, if a launch passed a safety limit, or if
+        `max_attempts` cells in a row gave no window while other layouts gave some. A host that is never quiet
+        proves nothing about a layout.
         """
         for cell in cells:
             self._cells.pop(id(cell), None)

@@ -23,7 +23,7 @@ from tuner.study.timetable import Timetable, check_budget
 
 
 class StudyPlan:
-    """The contents of a study, its present block, and the rest of its budget."""
+    """The contents of a running study, its present block, and the rest of its budget."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class StudyPlan:
         began_s: float | None,
         must_end: Callable[[], bool],
     ) -> None:
-        """The budget pays from *began_s* on; None: from now. *must_end*: something else ended the study."""
+        """*began_s*: when the budget begins; None: now. *must_end*: whether another cause ended the study."""
         self._store, self._strategy, self._progress, self._clock = store, strategy, progress, clock
         self._began_s = clock.monotonic_s() if began_s is None else began_s
         self._must_end = must_end
@@ -45,7 +45,7 @@ class StudyPlan:
         self._knows_agreement = False  #: of slices with windows alone
 
     def recall(self) -> tuple[Sequence[tuple[int, LaunchRecord]], Sequence[WindowRecord]]:
-        """Begin with what the store holds, and return its launches and windows."""
+        """Load the study from the store, and return its launches and windows."""
         self.asked = self._store.study()
         launches, windows = self._store.launches(), self._store.windows()
         self.history = History(self.asked, launches, windows)
@@ -58,14 +58,14 @@ class StudyPlan:
         return launches, windows
 
     def begin(self) -> None:
-        """Go to the first block with something left to measure."""
+        """Go to the first block that is not fully measured."""
         self.forward()
         self._report_otherwise()
         if self.block is not None and self.block.number == 0 and not self.block.is_started:
             check_budget(self.asked, [cell.asked for cell in self.block.cells])
 
     def forward(self) -> None:
-        """Go to the next block with something left to measure."""
+        """Go to the next block that is not fully measured."""
         self.block = self.course.forward()
         self._foreseen = self.course.expected_rest() if self.block is not None else []
         is_longer = self.block is not None and self.block is self.course.longer_block
@@ -74,14 +74,14 @@ class StudyPlan:
                 self._progress.warning(*message)
 
     def renew_budget(self) -> None:
-        """Whoever resumes a study whose budget is over gives it the same again; one cut off has the rest."""
+        """Renew the budget of a resumed study if the rest of the block does not fit; else keep the rest."""
         if self._before_s and self.block is not None and not self.timetable.fits(self.rest_in_hand()):
             self.timetable.renew_budget()
 
     def may_begin(self, block: Block) -> bool:
-        """Whether the rest of a block is to be measured: within the budget, or as far as it gets.
+        """Return whether to measure the rest of *block*: it fits into the budget, or may be cut to fit.
 
-        That is what a block gets which is begun, or the first: its launches are cut to fit in.
+        The warm-ups of the first block, or of a block that has begun, are cut to fit.
         """
         rest, left_s = self.rest_in_hand(), self.timetable.left_s
         if left_s is None or self.timetable.fits(rest):
@@ -94,7 +94,7 @@ class StudyPlan:
         return False
 
     def report_budget_over(self) -> None:
-        """Say that the budget is over, unless something else ended the study."""
+        """Warn that the budget is used up, unless another cause ended the study."""
         if self._must_end():
             return
         self._out_of_budget = True
@@ -103,22 +103,22 @@ class StudyPlan:
         self._progress.warning(*messages.budget_over(self.course.n_blocks_done, partial))
 
     def deadline(self, launch: Proposal, *, after: Sequence[Proposal]) -> Deadline:
-        """Until when *launch* may take, if *after* is to be measured after it."""
+        """Return the deadline of *launch*, if *after* is to be measured after it."""
         return self.timetable.deadline(launch, after, self._clock.monotonic_s())
 
     def rest_in_hand(self) -> list[Proposal]:
-        """What is left to do of the block in hand."""
+        """Return the launches that are left of the present block."""
         return [] if self.block is None else [cell.rest for cell in self.course.open_cells(self.block)]
 
     def n_planned(self) -> int | None:
-        """How many valid windows the study will have; None: the strategy cannot tell."""
+        """Return the expected number of valid windows of the study; None: the strategy has no estimate."""
         if self._foreseen is None:
             return None
         ahead = [*self.rest_in_hand(), *self._foreseen]
         return self.history.n_windows + sum(one.n_windows for one in ahead)
 
     def remaining_s(self) -> float | None:
-        """Until there is nothing more to measure, or the budget ends; None: the strategy cannot tell."""
+        """Return the seconds until all is measured or the budget ends; None: the strategy has no estimate."""
         if self._foreseen is None:
             return None
         in_hand_s = self.timetable.expected_s(self.rest_in_hand())
@@ -132,15 +132,15 @@ class StudyPlan:
             self._progress.warning(*messages.chosen_otherwise(len(numbers), numbers[0]))
 
     def end_block(self, block: Block) -> None:
-        """Show the strategy what *block* gave, and warn of layouts that are launched no more."""
+        """Pass the windows of *block* to the strategy, and warn of layouts that are launched no more."""
         for layout in self.course.end_block(block):
             if layout in self.course.over_limit:
-                continue  # told when it was stopped
+                continue  # warned of when it was stopped
             self._progress.warning(*messages.left_out(layout))
         self._warn_disagreement()
 
     def _warn_disagreement(self) -> None:
-        """Warn once if a block that ended shows that slices differ from windows alone."""
+        """Warn once if a finished block shows that slices differ from windows of a layout alone."""
         if self.asked.n_resident == 1 or self._knows_agreement:
             return
         agreement = self._strategy.answer().agreement
@@ -171,11 +171,11 @@ class StudyPlan:
         )
 
 
-# What is kept and said of workers: threads that the layout does not have, and whether they have a GIL.
+# Facts about workers, stored and warned of: threads beyond the layout, and whether they have a GIL.
 
 
 def note_inner(window: Window, store: Store, warn: Callable[[str, str], None]) -> None:
-    """Keep it and warn, once for each layout: when a window that counts shows it for the first time."""
+    """Store and warn of threads beyond the layout, once per layout: at the first valid window with them."""
     study = store.study()
     if window.void or f"{window.layout}" in study.provenance.inner_threads:
         return
@@ -184,13 +184,13 @@ def note_inner(window: Window, store: Store, warn: Callable[[str, str], None]) -
         warn(*inner_threads(found.layout, found.n_threads, study.box_cores, found.cause))
 
 
-# Keeping what a launch showed of the GIL of its workers, and telling of one that nobody expected.
+# The GIL of the workers, stored after a launch; an unexpected one gives a warning.
 
 
 def keep_gil(store: Store, launch: LaunchRecord, warn: Callable[[str, str], None]) -> None:
-    """Keep among the facts of the study what *launch* showed; warn where its interpreter alone has no GIL.
+    """Store whether workers of *launch* had a GIL; warn if they had one on a free-threaded interpreter.
 
-    A GIL that was seen in one launch of a variant is taken to be there in all: each imports the same modules.
+    A GIL found in one launch of a variant is assumed in all of them, because all import the same modules.
     """
     if launch.has_gil is None:
         return
@@ -207,7 +207,8 @@ def keep_gil(store: Store, launch: LaunchRecord, warn: Callable[[str, str], None
 
 
 def last_seen_s(launch: LaunchRecord) -> float:
-    """When *launch* surely had the service's files in the page cache."""
+    """Return the wall time at which *launch* surely had the service's files in the page cache; -inf:
+    never."""
     if launch.ended_wall_s is not None:
         return launch.ended_wall_s
     return -inf if launch.block == WARMING_BLOCK else launch.started_wall_s

@@ -29,8 +29,8 @@ _Place = tuple[int, int]  # block and position
 class Timetable:
     """Seconds spent per layout, over all sessions.
 
-    What comes beside the windows that count (start, warm-up, stop, launches that failed, void windows) is
-    expected to be as much per launch as it was.
+    The overhead of a launch (all but its valid windows: start, warm-up, stop, failed launches, invalid
+    windows) is expected to stay as it was.
     """
 
     def __init__(
@@ -60,41 +60,43 @@ class Timetable:
             self.add(launch, (ended_wall_s - launch.started_wall_s) / n_alike, counted_s[launch_id])
 
     def add(self, launch: LaunchRecord, duration_s: float, counted_s: float) -> None:
-        """Take note of a launch from before it started until it was gone; *counted_s* of it in windows."""
+        """Record a launch that took *duration_s* from start to full stop, *counted_s* of it in valid
+        windows."""
         duration_s = max(counted_s, duration_s)  # the wall clock may have been set meanwhile
         self.total_s += duration_s
-        if launch.block >= 0 or launch.position > 0:  # a launch that only warms the page cache is no guide
+        if launch.block >= 0 or launch.position > 0:  # not one that only warms the page cache
             self._beside_s[launch.layout][launch.block, launch.position] += duration_s - counted_s
 
     def expected_s(self, launches: Iterable[Proposal]) -> float:
-        """What *launches* will take: as their layouts took before, else as others took, else a guess."""
+        """Estimate the seconds that *launches* take, from earlier launches of the layout, else of all
+        layouts; without any launch, from a guess."""
         known = [beside_s for places in self._beside_s.values() for beside_s in places.values()]
         usual_s = fmean(known) if known else guess_s(self._study)
         beside_s = {layout: fmean(places.values()) for layout, places in self._beside_s.items()}
         return sum(beside_s.get(one.layout, usual_s) + one.n_windows * one.window_s for one in launches)
 
     def session_began(self, at_s: float, before_s: float, now_s: Callable[[], float]) -> None:
-        """From *at_s* on the budget pays for all the time that goes by; *before_s* of it were paid before."""
+        """Charge all time from *at_s* on to the budget; *before_s* seconds were charged before."""
         self._session = at_s, before_s, now_s
 
     def add_stop(self, lasted_s: float) -> None:
-        """Take note of how long it took until a launch was gone, once nothing more was wanted of it."""
+        """Record the time that it took to stop a launch."""
         self.stop_s = max(self.stop_s, lasted_s)
 
     def renew_budget(self) -> None:
-        """Begin to spend the budget anew."""
+        """Restart the budget from now."""
         self._renewed_s = self.total_s
         if self._session is not None:
             now_s = self._session[2]
             self._session = now_s(), 0.0, now_s
 
     def ran_side_by_side(self, covered_s: float) -> None:
-        """Have the budget pay for the time that went by alone, *covered_s*, as several boxes measured."""
+        """Charge only the elapsed time *covered_s* to the budget, because several hosts measured at once."""
         self._renewed_s = self.total_s - covered_s
 
     @property
     def left_s(self) -> float | None:
-        """What is left of the budget; None: it has no end."""
+        """Seconds left of the budget; None: no budget."""
         budget_s = self._study.budget_s
         if budget_s is None:
             return None
@@ -104,13 +106,13 @@ class Timetable:
         return budget_s - before_s - (now_s() - began_s)
 
     def fits(self, launches: Iterable[Proposal]) -> bool:
-        """Whether *launches* can be expected to end within the budget."""
+        """Return whether *launches* are expected to end within the budget."""
         return self.left_s is None or self.expected_s(launches) <= self.left_s
 
     def has_room(self, launch: Proposal) -> bool:
-        """Whether *launch*, at its quickest, would end within the budget.
+        """Return whether *launch*, at its shortest, would end within the budget.
 
-        One whose warm-up is to be found may have half of the least: better a layout seen so than not at all.
+        A warm-up whose end is detected may have half of its minimum, so that more layouts are measured.
         """
         if self.left_s is None:
             return True
@@ -118,9 +120,9 @@ class Timetable:
         return least_s(self._study, [launch]) - spared_s + self.stop_s <= self.left_s
 
     def deadline(self, launch: Proposal, after: Sequence[Proposal], now_s: float) -> Deadline:
-        """Until when *launch*, begun at *now_s*, may run, where the launches *after* it have to fit in too.
+        """Return the deadline of *launch*, begun at *now_s*, if the launches *after* it must fit in too.
 
-        It has a share of what is left, by what each is expected to take.
+        Its share of the time left is in proportion to the expected durations.
         """
         if (left_s := self.left_s) is None:
             return NO_END
@@ -130,7 +132,7 @@ class Timetable:
 
 
 def guess_s(study: StudyRecord) -> float:
-    """What a launch takes beside its windows, as long as nobody knows."""
+    """Return a guess of a launch's overhead (all but its windows), in seconds, before any is measured."""
     warmup_s, pace = _warmup_s(study, SETTLING_GUESS_S), _pace(study)
     plain_s = START_AND_STOP_GUESS_S + warmup_s
     if pace is None:
@@ -141,7 +143,7 @@ def guess_s(study: StudyRecord) -> float:
 
 
 def least_s(study: StudyRecord, launches: Iterable[Proposal]) -> float:
-    """What *launches* take, each at its quickest; one without windows is discarded."""
+    """Return the least seconds that *launches* take; a launch without windows is a discarded one."""
     warmup_s, pace = _warmup_s(study, LEAST_S), _pace(study)
     plain_s = LEAST_START_AND_STOP_S + warmup_s
     paced_s = plain_s
@@ -153,7 +155,7 @@ def least_s(study: StudyRecord, launches: Iterable[Proposal]) -> float:
 
 
 def before_launches_s(study: StudyRecord) -> float:
-    """About what comes before the first launch: the search for a number of clients, where none is known."""
+    """Return the seconds before the first launch: a search for the number of clients, if it is not set."""
     if isinstance(rate_kept(study.config), int | float):
         return 0.0
     feeder = study.config.service.feeder
@@ -161,9 +163,9 @@ def before_launches_s(study: StudyRecord) -> float:
 
 
 def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
-    """ConfigError when not even *block*, the first one, can fit into the budget.
+    """Check that *block*, the first one, can fit into the budget; call it before a study begins.
 
-    To be asked before a study is begun.
+    Raises ConfigError if it cannot fit.
     """
     if study.budget_s is None:
         return
@@ -193,7 +195,7 @@ def _what_fits(
     enough_s: float,
     takes_s: Callable[[Sequence[Proposal]], float],
 ) -> str:
-    """The options that make a block of *study* fit, each by itself."""
+    """Return the options that make a block of *study* fit, each sufficient alone."""
     ways = [f"--budget {render_duration(enough_s)}"]
     if shorter := _shorter_window(study, block, takes_s):
         ways.append(shorter)
@@ -212,7 +214,7 @@ def _what_fits(
 def _shorter_window(
     study: StudyRecord, block: Sequence[Proposal], takes_s: Callable[[Sequence[Proposal]], float]
 ) -> str:
-    """The option that makes *block* fit by shorter windows; empty: none does."""
+    """Return the option that makes *block* fit by shorter windows; empty: none does."""
     n_windows = sum(one.n_windows for one in block)
     beside_s = takes_s([replace(one, window_s=0.0) for one in block])
     shorter_s = ((study.budget_s or 0.0) - beside_s) // n_windows if n_windows else 0.0

@@ -34,23 +34,23 @@ _MANY_FAILED_RATIO = 0.01
 
 
 class LoadingFeeder(Feeder, Protocol):
-    """A feeder that sends requests in a closed loop, by a number of clients that may be told."""
+    """A feeder that sends requests in a closed loop, by an adjustable number of clients."""
 
     @property
     def lacks_clients(self) -> bool:
-        """Whether there is a closed loop, and nobody has said with how many clients."""
+        """Whether the feeder has a closed loop whose number of clients is not set."""
 
     @property
     def timeout_s(self) -> float:
-        """After so long without an answer a request has failed."""
+        """Seconds without an answer after which a request has failed."""
 
     def use_clients(self, n_clients: int) -> None:
-        """Send by so many clients from the next launch on."""
+        """Send by *n_clients* from the next launch on."""
 
 
 @dataclass(slots=True)
 class _ClientSearch:
-    """For the number of clients, while a layout runs."""
+    """A search for the number of clients while a layout runs."""
 
     box: Box
     feeder: LoadingFeeder
@@ -60,7 +60,8 @@ class _ClientSearch:
     tried: list[TriedClients] = field(default_factory=list)
 
     def found(self, n_clients: int) -> ClientSearchResult | None:
-        """Double *n_clients*; None: stopped."""
+        """Double *n_clients* until throughput stops rising, and return the result; None: a stop was
+        requested."""
         why = ""
         while has_risen(self.tried):
             if n_clients > MOST_CLIENTS and self.tried:
@@ -78,7 +79,7 @@ class _ClientSearch:
                 why = seen
                 break
             self.tried.append(seen)
-            if not has_risen(self.tried):  # a neighbour may have been at work: look once more
+            if not has_risen(self.tried):  # another process may have disturbed it: measure once more
                 again = self._look(n_clients)
                 if not isinstance(again, str) and again.per_s > seen.per_s:
                     self.tried[-1] = again
@@ -92,7 +93,7 @@ class _ClientSearch:
         return _PATIENCE_RATIO * self.feeder.timeout_s
 
     def _look(self, n_clients: int) -> TriedClients | str:
-        """What so many clients give; a text: what went wrong with so many."""
+        """Measure the throughput with *n_clients*; a text: the problem with this number."""
         self.feeder.use_clients(n_clients)
         with self.feeder.feeding(self.layout):
             before, _ = self._until(
@@ -116,7 +117,7 @@ class _ClientSearch:
     def _until(
         self, is_enough: Callable[[Requests, float], bool], longest_s: float
     ) -> tuple[Requests, float]:
-        """The requests once they are enough, or that time has passed, which is the second."""
+        """Return the requests, and the elapsed seconds, once *is_enough* holds or *longest_s* have passed."""
         clock, feeder = self.box.clock, self.feeder
         began_s = clock.monotonic_s()
         while True:
@@ -138,17 +139,17 @@ def find_clients(
     warn: Callable[[str, str], None],
     stop_requested: Callable[[], bool],
 ) -> ClientSearchResult | None:
-    """Launch the layout that is hardest to load, and double the clients until throughput rises no more.
+    """Launch the layout that is hardest to load, and double the clients until throughput stops rising.
 
-    None: a stop was requested.
+    Returns None if a stop was requested.
 
     Raises:
-        MeasurementError: the layout does not run, or answers nothing.
+        MeasurementError: the layout does not run, or answers no request.
     """
     layout = hardest_to_load(study.layouts)
     with ExitStack() as stack:
         facts = _facts(study, box.name, layout)
-        for what in ("study", "launch"):  # a hook of either may start what the service needs
+        for what in ("study", "launch"):  # a hook of either may start a backend of the service
             stack.enter_context(around_hooks(box.hooks, warn, what, facts))
         environment: dict[str, str] = {}
         probes = [box.probe] if box.cross_check is None else [box.probe, box.cross_check.probe]
@@ -160,7 +161,7 @@ def find_clients(
 
 
 def describe_search(found: ClientSearchResult) -> str:
-    """*found* in a sentence."""
+    """Return *found* as a sentence."""
     tried = ", ".join(f"{one.clients}: {per_second(one.per_s)}" for one in found.tried)
     ending = "more bring nothing" if found.saturates else found.why
     return f"{found.clients} clients load every layout ({found.layout} with {tried}; {ending})"

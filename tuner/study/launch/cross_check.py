@@ -12,7 +12,7 @@ from tuner.core.messages.service import cross_check_gap
 from tuner.core.windows.validity import MISSED_INTERVALS, longest_gap_s
 from tuner.ports import Counting, CrossCheck
 
-# Whether two probes that watched the same window counted the same.
+# The comparison of the counts of two probes in the same window.
 
 Edges = tuple[Reading, Reading]  #: of a window: what was counted when it began, and when it ended
 
@@ -20,20 +20,20 @@ Edges = tuple[Reading, Reading]  #: of a window: what was counted when it began,
 def disagreement(
     layout: Layout, first: Edges, second: Edges, within_ratio: float, names: tuple[str, str]
 ) -> tuple[VoidReason, ...]:
-    """Say how far the items done of two probes are apart; empty when that is no more than allowed.
+    """Compare the items done of two probes; return the reason if they differ by more than allowed.
 
-    The probes look at slightly different times: the second one's count is taken in proportion to the first
-    one's. An item in hand at an edge may have been counted by one of them only, so as many as the layout has
-    threads may be apart beside *within_ratio* of the larger count.
+    The probes read at slightly different times, so the second count is scaled to the first probe's time. An
+    item in progress at an edge may be in one count only, so the counts may differ by *within_ratio* of the
+    larger count plus one item per thread of the layout.
 
     Args:
-        layout: whose items are counted.
-        within_ratio: share (0..1) of the larger count.
-        names: of the two probes.
+        layout: the layout whose items are counted.
+        within_ratio: allowed difference, as a share (0..1) of the larger count.
+        names: the names of the two probes.
     """
     lengths_s = [end.at_s - begin.at_s for begin, end in (first, second)]
     if min(lengths_s) <= 0:
-        return ()  # no window; said elsewhere
+        return ()  # not a window; another check reports it
     n_first, n_second = (end.n_done_total - begin.n_done_total for begin, end in (first, second))
     n_same_time = n_second * lengths_s[0] / lengths_s[1]
     apart, larger = abs(n_same_time - n_first), max(n_same_time, n_first)
@@ -44,11 +44,11 @@ def disagreement(
 
 
 class SecondCounting:
-    """What a launch's second probe counts. It spoils no window by what it cannot tell: that is warned of.
+    """The counts of a launch's second probe. Missing counts only give a warning, not an invalid window.
 
     Args:
-        counting: of the second probe.
-        check: how it is held against the first one.
+        counting: the counts of the second probe.
+        check: the settings of the comparison.
         warn: gets a slug and a text: ``cross-check-gap``.
     """
 
@@ -60,11 +60,12 @@ class SecondCounting:
         self._problem = ""  #: why it could not be read
 
     def pids(self) -> frozenset[int]:
-        """Its processes, to account their CPU to tuner."""
+        """Return the pids of its processes, whose CPU time is attributed to tuner."""
         return self._counting.pids()
 
     def read(self, beside: Reading) -> Reading:
-        """Its counts now; when it fails, its latest ones with their own time. *beside* is the first one's."""
+        """Return its counts now, or after an error the latest ones, with the time at which they were read.
+        *beside* is the reading of the first probe."""
         try:
             self._latest = self._counting.read()
             self._problem = self._latest.problem
@@ -81,13 +82,13 @@ class SecondCounting:
         looked_s: Sequence[float],
         interval_s: float,
     ) -> tuple[VoidReason, ...]:
-        """Why a window does not count, as far as the two probes know.
+        """Return the reasons why a window is invalid according to the two probes.
 
         Args:
-            readings: of the first probe, over the window.
-            own: of this one, likewise.
-            looked_s: when each was asked for.
-            interval_s: between two looks.
+            readings: the readings of the first probe over the window.
+            own: the readings of this probe over the window.
+            looked_s: the monotonic second at which each reading was requested.
+            interval_s: seconds between two readings.
         """
         gap_s = longest_gap_s([reading.at_s for reading in own], looked_s)
         if gap_s > MISSED_INTERVALS * interval_s:

@@ -41,7 +41,7 @@ LONG_SILENCE_S = 5.0  #: of a warm-up: without an item so long, worth a word bef
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """Where a study's launches are made, and who is told."""
+    """The host, store and progress display with which a study makes its launches."""
 
     study: StudyRecord
     box: Box
@@ -60,14 +60,14 @@ class Workbench:
         window_taken: Callable[[Window, int], None] = lambda _window, _launch_id: None,
         deadline: Deadline = NO_END,
     ) -> LaunchRecord:
-        """Make a launch and take the windows that *cell* still needs, each in the store once it is taken.
+        """Make a launch and measure the windows that *cell* still needs; each is stored at once.
 
         Without a *cell* the launch only warms up. *window_taken* gets the window and its launch's id.
-        Returns with the cell done, the launch failed, spoilt or stopped by the brake (its ``error`` says
-        so), a stop requested, or no room for a window before the *deadline*.
+        Returns once the cell is done, the launch failed, was spoilt or was stopped by a safety limit (see its
+        ``error``), a stop is requested, or no window fits before the *deadline*.
 
-        Only a MeasurementError, or what a layout can use up (processes, files), is the launch's own trouble;
-        with any other error it stays without an end in the store, as one that was cut off.
+        Only a MeasurementError or a lack of processes, files or memory fails the launch. After any other
+        error it has no end in the store, like a launch that was cut off.
         """
         ending = _Ending(self.box.clock, self.stop, deadline, cell)
         window_s = self.study.window_s if cell is None else cell.window_s
@@ -96,7 +96,7 @@ class Workbench:
                 watch = stack.enter_context(self.box.sampler.watching(live, own_pids))
                 pace = None if cell is None else self.box.feeder.pace
                 cap_s = min(self.study.warmup_cap_s, ending.warmup_s(pace))
-                asked = replace(self.study, window_s=window_s, warmup_cap_s=cap_s)  # as this launch has it
+                asked = replace(self.study, window_s=window_s, warmup_cap_s=cap_s)  # for this launch
                 feeder = self.box.feeder
                 layout = RunningLayout(
                     launch.layout,
@@ -157,7 +157,7 @@ class Workbench:
         window_taken: Callable[[Window, int], None],
         ending: _Ending,
     ) -> None:
-        """Take the windows that *cell* still needs of a launch in steady state."""
+        """Measure the windows that *cell* still needs, in a launch in steady state."""
         while (index := cell.next_index) is not None and not ending.is_due():
             attempt = cell.tries[index] + 1
             facts = {**_facts(self.study, launch), "window": str(index), "window_attempt": str(attempt)}
@@ -180,12 +180,12 @@ class Workbench:
                 raise MeasurementError(f"{launch.layout} in window {index + 1}: {seen}")
             is_dry = any(reason.slug == "source-dry" for reason in window.void)
             if is_dry and not cell.is_done:
-                # steady state is gone, and the source may fill meanwhile
+                # the launch has left steady state, and the source may fill meanwhile
                 self._warm_up(running, launch_id, ending)
 
     @contextmanager
     def _given_up_while_starting(self, ending: _Ending) -> Iterator[None]:
-        """Have a launch end that is not wanted any more before it is ready."""
+        """End a launch that is no longer wanted before it is ready."""
 
         def check() -> None:
             if ending.is_due():
@@ -198,7 +198,7 @@ class Workbench:
             self.box.while_starting.check = lambda: None
 
     def _with_gil(self, launch: LaunchRecord, live: Launch, watch: Watch) -> LaunchRecord:
-        """*launch* with what was seen of the GIL of its workers."""
+        """Return *launch* with the GIL state of its workers."""
         if (n := watch.n_interpreters()) > 1:
             self._warn_once(several_interpreters(launch.layout, n))
         has_gil = watch.has_gil()
@@ -207,7 +207,7 @@ class Workbench:
     def _warn_of_uneven_connections(self, window: Window) -> None:
         requests = window.requests
         if requests is None or requests.rate_per_s is not None:
-            return  # at a rate threads have no request because none is due
+            return  # with a fixed rate, threads have no request because none is due
         spread = requests.spread
         starved = None if spread is None else uneven_ratio(spread, window.layout.total_threads)
         if spread is not None and starved is not None:
@@ -226,7 +226,7 @@ class Workbench:
                 self._warn_once(message)
 
     def _warn_once(self, message: Message) -> None:
-        """Of what holds for all launches of the service: once in a session is enough."""
+        """Print a warning that holds for all launches of the service, once per session."""
         if message.slug not in self.said:
             self.said.add(message.slug)
             self.progress.warning(*message)
@@ -242,7 +242,7 @@ class Workbench:
     def _cross_check(
         self, layout: Layout, stack: ExitStack
     ) -> tuple[SecondCounting | None, Mapping[str, str]]:
-        """The second probe as long as *stack*, and what it has to tell the workers."""
+        """Open the second probe until *stack* closes; return it and its environment for the workers."""
         check = self.box.cross_check
         if check is None:
             return None, {}
@@ -252,9 +252,10 @@ class Workbench:
         return SecondCounting(counting, check, self.progress.warning), counting.environment
 
     def _brake_error(self, braked: Braked, launch: LaunchRecord, facts: Mapping[str, str]) -> str:
-        """What the launch's record says of the brake that stopped it; the launch is gone by now.
+        """Return the error text of a launch that a safety limit stopped; call it after the launch has ended.
 
-        A layout is only blamed when the box recovers without it: else all the others would be left out too.
+        A layout is left out only if the host recovers without it; else all other layouts would be left out
+        too.
         """
         brake, passed = self.box.brake, braked.problem
         assert brake is not None
@@ -278,7 +279,7 @@ class Workbench:
     def _paced(
         self, running: RunningLayout, launch_id: int, pace: Pace, before: Warmup, ending: _Ending
     ) -> Warmup:
-        """Go over to the rate of the windows, which takes another warm-up; gives both as one."""
+        """Change to the rate of the windows, and warm up again; return both warm-ups as one."""
         if ending.is_due():
             return before
         from tuner.study.launch.rate_search import find_rate
@@ -302,7 +303,7 @@ class Workbench:
 
 @dataclass(slots=True)
 class _Ending:
-    """Whether a launch is to end: somebody wants it, or its budget has no room for a window any more."""
+    """The end of a launch: a stop is requested, or no further window fits before the deadline."""
 
     clock: Clock
     stop: Stop
@@ -314,9 +315,9 @@ class _Ending:
         return self.stop.requested() or not self.deadline.has_room(self.clock.monotonic_s(), window_s)
 
     def warmup_s(self, pace: Pace | None = None) -> float:
-        """How long it may warm up from now on, if its windows are to follow in time.
+        """Return the longest warm-up, in seconds from now, after which the windows still fit.
 
-        With a *pace* that is to be found first, it warms up again after that.
+        With a *pace*, a rate search and a second warm-up follow the first.
         """
         windows_s = 0.0 if self.cell is None else self.cell.rest.n_windows * self.cell.window_s
         room_s = self.deadline.warmup_s(self.clock.monotonic_s(), windows_s)
@@ -333,7 +334,7 @@ def _taken(
     window: Window,
     launch_id: int,
 ) -> None:
-    """Hand on a window, and note the CPU time of its fixed work if the window counts."""
+    """Pass on a window, and record the CPU time of its fixed work if the window is valid."""
     if not window.void:
         fixed_work_cpu_s.append(mean_fixed_work_cpu_s(window))
     window_taken(window, launch_id)
@@ -344,7 +345,7 @@ def _describe_cut(launch: LaunchRecord) -> str:
 
 
 def _brake_behind(error: BaseException) -> Braked | None:
-    """The brake that *error* is, or that was on its way when *error* came: a stop may fail too."""
+    """Return the Braked error that *error* is or replaced (a stop may fail too); None: there is none."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, Braked):
         seen = seen.__context__

@@ -29,7 +29,7 @@ from tuner.ports import Clock, Feeder, Hooks, Warn
 
 @dataclass(frozen=True, slots=True)
 class StudyOutcome:
-    """What was reached of what was asked for, over all sessions of the study."""
+    """The results of a study over all sessions, compared with the request."""
 
     answer: Answer
     n_blocks_done: int  #: every cell of these was tried to its end
@@ -45,7 +45,7 @@ class StudyOutcome:
 
     @property
     def exit_code(self) -> int:
-        """130 interrupted; 3 nothing was measured; 6 the brake stopped it; 5 less than asked for; 0 done."""
+        """130 interrupted; 3 nothing measured; 6 stopped by a safety limit; 5 less than requested; 0 done."""
         if self.interrupted:
             return EXIT_INTERRUPTED
         if self.n_windows == 0:
@@ -56,18 +56,19 @@ class StudyOutcome:
 
     @property
     def _is_complete(self) -> bool:
-        """A strategy that claims something is done with its answer, another one with its windows."""
+        """Whether the study is complete: with its answer if the strategy makes a claim, else with its
+        windows."""
         if self.answer.kind == "none":
             return not (self.out_of_budget or self.void_cells)
         return self.answer.reached
 
 
-# The user's hooks around what a study does, on one box or on several.
+# The user's hooks around a study, its launches and windows, on one host or on several.
 
 
 @contextmanager
 def around_hooks(hooks: Hooks, warn: Warn, what: str, facts: Mapping[str, str]) -> Iterator[None]:
-    """Run the hooks before and after *what*; the latter in any case, and their failure only warns."""
+    """Run the hooks before and after *what*; those after it always run, and their failure only warns."""
     hooks.run(f"before_{what}", facts)
     try:
         yield
@@ -80,24 +81,24 @@ def around_hooks(hooks: Hooks, warn: Warn, what: str, facts: Mapping[str, str]) 
 
 @dataclass(slots=True)
 class Ending:
-    """How a study ends, for the hook after it."""
+    """The exit code of a study, for the hook ``finished``."""
 
     exit_code: int = EXIT_BUG  #: that of a bug, until something else is known
 
     def at(self, outcome: StudyOutcome) -> StudyOutcome:
-        """Note that the study ended with *outcome*, which is returned."""
+        """Record the exit code of *outcome*, and return *outcome*."""
         self.exit_code = outcome.exit_code
         return outcome
 
 
 @contextmanager
 def finishing(hooks: Hooks, facts: Mapping[str, str], n_windows: Callable[[], int]) -> Iterator[Ending]:
-    """Run the hook ``finished`` at the end of a study, whatever ends it.
+    """Run the hook ``finished`` at the end of a study, also after an error.
 
     Args:
-        hooks: the user's.
-        facts: for the hook, as they are at the end.
-        n_windows: the number of valid windows by then.
+        hooks: the user's hooks.
+        facts: the facts for the hook, as they are at the end.
+        n_windows: returns the number of valid windows at the end.
     """
     ending = Ending()
     try:
@@ -112,7 +113,7 @@ def finishing(hooks: Hooks, facts: Mapping[str, str], n_windows: Callable[[], in
         hooks.run("finished", {**facts, "exit_code": str(ending.exit_code), "windows": str(n_windows())})
 
 
-# A source that is gone for a while, as a broker that is restarted: waited for, and no fault of a layout.
+# An unreachable source, such as a restarting broker: tuner waits for it and does not blame the layout.
 
 
 AWAY = "source-away"  #: a launch whose error begins so lost its source: it says nothing of its layout
@@ -125,23 +126,24 @@ _TOLD_EVERY_S = 30.0
 
 
 def lost_source_reason(launch: LaunchRecord) -> str | None:
-    """How *launch* lost its source; None: it did not."""
+    """Return the reason why *launch* lost its source; None: it did not lose it."""
     return parse_brake_error(launch.error, AWAY)
 
 
 def was_cut_off(launch: LaunchRecord) -> bool:
-    """Whether the brake or a lost source ended *launch*, which tells nothing of the service."""
+    """Return whether a safety limit or a lost source ended *launch*, which proves nothing about the
+    service."""
     return was_stopped_by_brake(launch) or lost_source_reason(launch) is not None
 
 
 def error_text(error: MeasurementError) -> str:
-    """What the record of a launch says of *error*."""
+    """Return the text for *error* in the record of a launch."""
     return f"{AWAY}: {error.problem}" if isinstance(error, SourceAway) else error.problem
 
 
 @dataclass(slots=True)
 class SourceWatch:
-    """Between launches: waits for a source that was lost, and says when to give it up."""
+    """A wait, between launches, for a lost source, with a limit after which the study stops."""
 
     clock: Clock
     feeder: Feeder
@@ -151,7 +153,7 @@ class SourceWatch:
     gave_up: bool = False  #: the study is to stop
 
     def after(self, launch: LaunchRecord) -> None:
-        """Take note of how *launch* ended; returns once its source is there, is given up, or at a stop."""
+        """Record the end of *launch*; return once its source is back or given up, or a stop is requested."""
         if lost_source_reason(launch) is None:
             self.n_lost = 0
             return

@@ -18,13 +18,13 @@ PASSING = frozenset(
 
 
 def spoils_launch(window: Window | WindowRecord) -> bool:
-    """Whether what made *window* void will not go away while this launch runs."""
+    """Return whether *window* is invalid for a reason that will last as long as this launch runs."""
     return any(reason.slug not in PASSING for reason in window.void)
 
 
 @dataclass(slots=True)
 class Cell:
-    """One place in a block: a layout, so many windows wanted of it, and what was tried."""
+    """One place in a block: a layout, the number of windows wanted, and the attempts so far."""
 
     block: int
     position: int
@@ -40,7 +40,7 @@ class Cell:
 
     @property
     def next_index(self) -> int | None:
-        """The window to take next; None: there is nothing left to try."""
+        """Index of the next window to measure; None: there is nothing left to try."""
         if self.n_spoilt >= self.max_attempts or self.is_over_limit:
             return None
         for index in range(self.n_wanted):
@@ -50,44 +50,44 @@ class Cell:
 
     @property
     def is_done(self) -> bool:
-        """Tried to its end, for better or worse."""
+        """Whether no attempt is left, with or without all windows."""
         return self.next_index is None
 
     @property
     def is_started(self) -> bool:
-        """Whether something came of it, good or bad."""
+        """Whether an attempt has been made, successful or not."""
         return bool(self.tries) or self.n_spoilt > 0 or self.is_over_limit
 
     @property
     def is_void(self) -> bool:
-        """Tried to its end with a window missing."""
+        """Whether the cell is done with a window missing."""
         return self.is_done and len(self.kept) < self.n_wanted
 
     @property
     def is_vain(self) -> bool:
-        """Tried to its end without a single window."""
+        """Whether the cell is done without any valid window."""
         return self.is_done and not self.kept
 
     @property
     def is_hopeless(self) -> bool:
-        """Every launch of it failed or was spoilt, and none gave a window; or it is left out by the brake."""
+        """Whether all its launches failed or were spoilt without a window, or a safety limit left it out."""
         return self.is_over_limit or (self.n_spoilt >= self.max_attempts and not self.kept)
 
     @property
     def asked(self) -> Proposal:
-        """What it was asked for as."""
+        """The original request."""
         return Proposal(self.layout, self.window_s, self.n_wanted, self.heat)
 
     @property
     def rest(self) -> Proposal:
-        """What it still needs, if all goes well."""
+        """The request for the missing windows only."""
         n_missing = 0 if self.is_done else self.n_wanted - len(self.kept)
         return Proposal(self.layout, self.window_s, n_missing, self.heat)
 
 
 @dataclass(slots=True)
 class Block:
-    """The launches that a strategy asked for at once, in run order."""
+    """The launches that a strategy requested at once, in run order."""
 
     number: int
     cells: list[Cell]
@@ -95,11 +95,11 @@ class Block:
 
     @property
     def is_started(self) -> bool:
-        """Whether something of it is in the store."""
+        """Whether any attempt of it has been made."""
         return any(cell.is_started for cell in self.cells)
 
 
-# Until when a launch may run, so that the budget of its study holds.
+# The time limit of a launch, so that its study stays within the budget.
 
 
 HEAD_S = 5.0  #: that a window may begin anew after the cap of the warm-up, for the next look at usage
@@ -107,20 +107,21 @@ HEAD_S = 5.0  #: that a window may begin anew after the cap of the warm-up, for 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """The monotonic seconds at which a launch is to be gone; inf: there is no budget."""
+    """The monotonic seconds by which a launch must have ended; inf: there is no budget."""
 
     ends_s: float = inf  #: the budget ends
     share_ends_s: float = inf  #: this launch's share of it ends; the launches after it need the rest
     stop_s: float = 0.0  #: it takes so long until a launch is gone
 
     def warmup_s(self, now_s: float, windows_s: float) -> float:
-        """The longest warm-up, from *now_s* on, that leaves room for windows of *windows_s* in all."""
+        """Return the longest warm-up, in seconds from *now_s*, that leaves room for *windows_s* of
+        windows."""
         share_s = self.share_ends_s - now_s - windows_s - self.stop_s
         whole_s = self.ends_s - now_s - windows_s - self.stop_s - HEAD_S
         return max(0.0, min(share_s, whole_s))
 
     def has_room(self, now_s: float, lasts_s: float) -> bool:
-        """Whether something that takes *lasts_s* ends in time, with the launch gone."""
+        """Return whether a step of *lasts_s* and the stop of the launch end before the budget."""
         return now_s + lasts_s + self.stop_s <= self.ends_s
 
 
@@ -128,4 +129,4 @@ NO_END = Deadline()
 
 
 class NotWanted(MeasurementError):
-    """A launch that is being started is not wanted any more: that says nothing of its layout."""
+    """A launch was cancelled while it started, which proves nothing about its layout."""

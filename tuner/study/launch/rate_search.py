@@ -34,7 +34,7 @@ _USUAL_LONG_LOOKS = 3
 
 
 def usual_search_s(pace: Pace) -> float:
-    """About what `find_rate` takes."""
+    """Return the usual duration of `find_rate`, in seconds."""
     if isinstance(pace, Share):
         return LOOK_S
     settling_s = min(max(_STEP_S, 2 * pace.p95_s), _LONGEST_SETTLING_S) + _STEP_S
@@ -42,18 +42,18 @@ def usual_search_s(pace: Pace) -> float:
 
 
 def least_search_s(pace: Pace) -> float:
-    """The least that `find_rate` takes: a rate that is too high is seen to be so at once."""
+    """Return the least duration of `find_rate`, in seconds: too high a rate is detected at once."""
     return LOOK_S if isinstance(pace, Share) else LOOK_S + N_TRIED * 2 * _STEP_S + LONG_LOOK_S
 
 
 def find_rate(running: RunningLayout, pace: Pace, stop_requested: Callable[[], bool]) -> None:
-    """See what a launch that has warmed up in a closed loop can do, and go on at the rate that follows.
+    """Measure the capacity of a launch that warmed up in a closed loop, and set the rate from it.
 
-    Returns without one when a stop is requested.
+    Returns without setting a rate if a stop is requested.
 
     Raises:
-        MeasurementError: nothing was answered, what a rate left behind did not drain, or what
-            `RunningLayout.let_run` raises.
+        MeasurementError: no request was answered, the queue of a rate did not drain, or
+            `RunningLayout.let_run` raised it.
     """
     began_s = running.clock.monotonic_s()
     seen = _look(running, FEW, stop_requested)
@@ -75,7 +75,7 @@ def find_rate(running: RunningLayout, pace: Pace, stop_requested: Callable[[], b
 
 @dataclass(slots=True)
 class _RateSearch:
-    """For the highest rate that keeps a p95."""
+    """A search for the highest rate that keeps a p95 latency limit."""
 
     running: RunningLayout
     capacity_per_s: float
@@ -85,11 +85,11 @@ class _RateSearch:
     before: Requests = field(default_factory=Requests)  #: what there was when that rate began
 
     def go_on_at_the_highest(self) -> None:
-        """Find that rate by short looks, and make sure of it by longer ones.
+        """Find that rate by short trials, confirm it by longer ones, and set it.
 
-        Near the capacity a queue grows slowly: what ten seconds find there may be too good, and as their p95
-        is that of few requests, also too bad. So from the rate that they found it goes up or down by a tenth,
-        to the highest that keeps the p95 for longer.
+        Near the capacity a queue grows slowly, so a trial of ten seconds may accept too high a rate; because
+        its p95 is that of few requests, it may also reject a good one. So the search steps up or down by a
+        tenth, to the highest rate that keeps the p95 for longer.
         """
         tried: list[TriedRate] = []
         while (ratio := next_ratio(tried)) is not None and not self.stop_requested():
@@ -102,7 +102,8 @@ class _RateSearch:
             self._go_on_at(ratio)
 
     def _made_sure_of(self, ratio: float) -> float:
-        """The highest share around *ratio* that keeps the p95 for longer; else one step below."""
+        """Return the highest share of capacity around *ratio* that keeps the p95 for longer; else one step
+        below."""
         is_kept = self._keeps(ratio, LONG_LOOK_S)
         for _ in range(_MOST_LONG_LOOKS - 1):
             other = ratio / STEP if is_kept else ratio * STEP
@@ -114,10 +115,10 @@ class _RateSearch:
         return ratio if is_kept else ratio * STEP
 
     def _keeps(self, ratio: float, look_s: float) -> bool:
-        """Whether that share of the capacity keeps the p95, once nothing is left of what came before.
+        """Return whether this share of the capacity keeps the p95, after the earlier queue has drained.
 
-        The look ends as soon as more requests took too long than those to come can make up for: the sooner,
-        the less is to drain.
+        The trial ends as soon as too many requests were slow for the p95 to be kept, so that a shorter queue
+        has to drain.
         """
         self._drain()
         self._go_on_at(ratio)
@@ -133,10 +134,10 @@ class _RateSearch:
         return found_s is not None and found_s <= self.p95_s
 
     def _drain(self) -> None:
-        """Wait until nothing is under way, or the next rate is judged by the queue of the last.
+        """Wait until no request is under way, because a leftover queue would distort the next rate.
 
         Raises:
-            MeasurementError: that took too long, or nothing is answered any more.
+            MeasurementError: that took too long, or the service has stopped answering.
         """
         self._go_on_at(0.0)
         began_s = self.running.clock.monotonic_s()
@@ -153,10 +154,10 @@ class _RateSearch:
             self._wait_for_a_good_answer()
 
     def _wait_for_a_good_answer(self) -> None:
-        """Send a few requests until one is answered in time: those given up may still be worked off.
+        """Send a few requests until one is answered in time: the service may still work on timed-out ones.
 
-        A service of which only some are slow comes to that at once; one that is slow always is waited for as
-        long as for any queue.
+        If only some requests are slow, this ends at once. If all are, the wait is as long as that for a
+        queue.
         """
         lowest_per_s = max(1.0, self.capacity_per_s / 2**N_TRIED)
         began_s, before = self.running.clock.monotonic_s(), _requests(self.running)
@@ -193,9 +194,9 @@ def _look(
     look_s: float = LOOK_S,
     is_over: Callable[[Requests], bool] = lambda _seen: False,
 ) -> Requests:
-    """The requests of some seconds, of more where so few came, of fewer once it is over.
+    """Measure the requests of *look_s* seconds; longer if few came, shorter once *is_over* holds.
 
-    Those that are still under way at its end are among them.
+    Requests that are still under way at the end are included.
     """
     earlier, began_s = _requests(running), running.clock.monotonic_s()
     while True:
@@ -210,5 +211,5 @@ def _look(
 
 def _requests(running: RunningLayout) -> Requests:
     seen = running.feeder.requests()
-    assert seen is not None  # who has a pace knows of its requests
+    assert seen is not None  # a feeder with a pace counts its requests
     return seen

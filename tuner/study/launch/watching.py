@@ -29,7 +29,7 @@ USAGE_EVERY_N = 5  #: samples; reading a process tree costs more than a load ave
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """How a warm-up went."""
+    """The result of a warm-up."""
 
     lasted_s: float
     settled: bool | None  #: None: not judged, or broken off
@@ -39,7 +39,7 @@ class Warmup:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What is seen at the edges of a window and every few seconds."""
+    """Usage and requests at the start of a window and every few seconds."""
 
     n: int  #: index of the sample that was taken with it
     usage: Usage
@@ -48,7 +48,7 @@ class _Moment:
 
 @dataclass(slots=True)
 class _Watched:
-    """A window in the making."""
+    """The data of a window that is being measured."""
 
     readings: list[Reading]
     samples: list[Sample]
@@ -70,7 +70,7 @@ class _Watched:
 
     @property
     def probe_problem(self) -> str:
-        """The last that the probe said of itself; empty: nothing was wrong."""
+        """The latest problem that the probe reported; empty: none."""
         return next((reading.problem for reading in reversed(self.readings) if reading.problem), "")
 
     def items_per_s(self) -> list[float]:
@@ -79,7 +79,7 @@ class _Watched:
 
 @dataclass(frozen=True, slots=True)
 class RunningLayout:
-    """A layout that runs, with everything that looks at it."""
+    """A running layout, with its probes, sampler and feeder."""
 
     layout: Layout
     study: StudyRecord
@@ -100,13 +100,13 @@ class RunningLayout:
         stop_requested: Callable[[], bool],
         at_most_s: float = inf,
     ) -> Warmup:
-        """Run until a window may begin, or for as long as was asked; *report* gets seconds and items/s.
+        """Run until steady state, or for the configured time; *report* gets seconds and items/s.
 
-        One whose end is to be found lasts *at_most_s*.
+        A warm-up whose end is detected lasts at most *at_most_s*.
 
         Raises:
-            MeasurementError: a worker died, or what runs at the end is not the layout.
-            Braked: a limit of the user's is passed.
+            MeasurementError: a worker died, or the processes and threads at the end differ from the layout.
+            Braked: a safety limit is passed.
         """
         began_s = self.clock.monotonic_s()
         cap_s = min(self.study.warmup_cap_s, at_most_s)
@@ -139,11 +139,11 @@ class RunningLayout:
         return Warmup(self.clock.monotonic_s() - began_s, settled, counted, problem)
 
     def let_run(self, lasts_s: float, stop_requested: Callable[[], bool]) -> None:
-        """Watch it for so long, and keep what is seen as warm-up; returns early when a stop is requested.
+        """Sample the launch for *lasts_s*, as part of the warm-up; return early if a stop is requested.
 
         Raises:
-            MeasurementError: a worker died, or the feeder.
-            Braked: a limit of the user's is passed.
+            MeasurementError: a worker or the feeder has ended.
+            Braked: a safety limit is passed.
         """
         for at_s in self._ticks(self.clock.monotonic_s(), lasts_s):
             _, reading, sample, _ = self._look()
@@ -158,12 +158,12 @@ class RunningLayout:
                 return
 
     def take_window(self, index: int, attempt: int, report: Callable[[float, Sample, float], None]) -> Window:
-        """Watch it for one window; *report* gets seconds, sample and items/s since the window began.
+        """Measure one window; *report* gets the seconds, sample and items/s since the window began.
 
-        A window that is spoilt (a worker died, the source ran dry, a limit of the user's was passed) ends at
-        once: waiting would gain nothing.
-        One that turns out to have begun before steady state goes on, and loses its head: what is returned is
-        as long as asked. It begins at the cap of the warm-up at the latest.
+        A spoilt window (a worker died, the source ran dry, a safety limit was passed) ends at once, because
+        its rest would be useless. If a window turns out to have begun before steady state, its head is moved
+        to the warm-up and it runs longer, so the result has full length. It begins at the cap of the warm-up
+        at the latest.
         """
         moments = [self._moment(0)]  # before the first reading, as the last one comes after the last
         looked_s, reading, sample, second = self._look()
@@ -207,15 +207,15 @@ class RunningLayout:
         )
 
     def unkept_warmup(self) -> Sequence[Sample]:
-        """The samples of warm-up that were not asked for yet, in time order: for the store."""
+        """Return, and remove, the warm-up samples that are not stored yet, in time order."""
         samples = tuple(self.seen.unkept)
         self.seen.unkept.clear()
         return samples
 
     def judged(self, launch: LaunchRecord) -> LaunchRecord:
-        """*launch* with the verdict on all that was seen of it, once a window counts.
+        """Return *launch* with the verdict on its steady state; it uses all samples once a window is valid.
 
-        A warm-up of fixed length is not judged, nor one that was broken off.
+        A warm-up of fixed length, or one that was stopped early, is not judged.
         """
         if launch.settled is None:
             return launch
@@ -234,7 +234,7 @@ class RunningLayout:
         )
 
     def _ticks(self, began_s: float, lasts_s: float) -> Iterator[float]:
-        """Sleep to each second after *began_s* and to the end; seconds slept through are left out."""
+        """Sleep to each second after *began_s* and to the end; yield the time, and skip missed seconds."""
         ends_s = began_s + lasts_s
         n = 0
         while (now_s := self.clock.monotonic_s()) < ends_s:
@@ -243,7 +243,7 @@ class RunningLayout:
             yield self.clock.monotonic_s()
 
     def _go_on(self, window: _Watched, report: Callable[[float, Sample, float], None]) -> None:
-        """Watch until *window* is as long as asked, or spoilt."""
+        """Sample until *window* has its full length or is spoilt."""
         begin, began_s = window.readings[0], window.looked_s[0]
         window.dry = window.dry or self.feeder.is_dry()
         window.problems = self.launch.problems()
@@ -264,7 +264,7 @@ class RunningLayout:
                     return
 
     def _warming_n(self, window: _Watched) -> int:
-        """How many seconds at its head *window* is to lose."""
+        """Return the number of samples to move from the head of *window* to the warm-up."""
         if self.study.warmup_s is not None or window.problems or window.dry or self.seen.running_s is None:
             return 0
         latest_s = self.seen.running_s + self.study.warmup_cap_s
@@ -274,7 +274,7 @@ class RunningLayout:
         return warming
 
     def _give_head_to_warmup(self, window: _Watched, warming_n: int) -> None:
-        """Let *window* begin anew, at the first look at usage *warming_n* seconds into it or later."""
+        """Restart *window* at its first usage sample that is *warming_n* samples into it, or later."""
         if window.moments[-1].n < warming_n:
             window.moments.append(self._moment(len(window.samples) - 1))
         cut = next(moment.n for moment in window.moments if moment.n >= warming_n)
@@ -287,9 +287,9 @@ class RunningLayout:
         window.moments = [replace(one, n=one.n - cut) for one in window.moments if one.n >= cut]
 
     def _look(self) -> tuple[float, Reading, Sample, Sequence[Reading]]:
-        """What was seen, and when; a probe that got no fresh count repeats an older one with its own time.
+        """Return time, reading and sample; a probe without a new count repeats an older one and its time.
 
-        The last is what the second probe read, where there is one.
+        The last element is the reading of the second probe, or empty.
         """
         looked_s = self.clock.monotonic_s()
         self.feeder.follow(self.launch.worker_pids)
@@ -298,7 +298,7 @@ class RunningLayout:
         return looked_s, reading, sample, () if self.second is None else (self.second.read(reading),)
 
     def _cross_checked(self, window: _Watched) -> tuple[VoidReason, ...]:
-        """What the second probe has against *window*, unless that was cut short."""
+        """Return the second probe's reasons against *window*; none if the window was cut short."""
         if self.second is None or window.problems or window.dry:
             return ()
         return self.second.verdict(
