@@ -65,7 +65,7 @@ class Scouting:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The path of the scouts so far in each direction of growth."""
+        """The progress of the scouts so far, one way per variant."""
         known = (self.study.limits.get("memory_bytes"), self.box.free_bytes())
         most_bytes = min((one for one in known if one is not None), default=None)
         one_process = self.study.config.service.one_process_variants

@@ -23,13 +23,13 @@ from tuner.study.launch.plan_cells import Cell
 from tuner.study.strategy_driver import Failing, Recalled
 from tuner.study.timetable import Timetable
 
-# What is still to come of a study on several boxes, and whether the budget has room for it.
+# The expected rest of a study on several hosts, and whether the budget has room for it.
 
 FORESEES_EVERY_S = 30.0  #: at most so often a strategy is asked what is to come: that may be dear
 
 
 class Ahead:
-    """The budget is of time that goes by, however many boxes measure meanwhile."""
+    """The expected rest of a fleet's study; the budget is elapsed time, for any number of hosts."""
 
     def __init__(
         self,
@@ -39,43 +39,43 @@ class Ahead:
         clock: Clock,
         launches: Sequence[LaunchRecord],
     ) -> None:
-        """*launches*: those of earlier sessions, which were paid for by the same budget."""
+        """*launches*: those of earlier sessions, which the same budget covers."""
         self._study, self._timetable, self._strategy, self._clock = study, timetable, strategy, clock
         timetable.session_began(clock.monotonic_s(), covered_s(launches), clock.monotonic_s)
         self._n_handed_out = 0  #: places, since the strategy was last asked
         self._foreseen: tuple[float, Sequence[Proposal] | None] | None = None  #: when, and what
 
     def handed_out(self) -> None:
-        """Take note of a place that a box is given: it was to come, and is under way."""
+        """Record that a host got a place, which moves from the expected places to those under way."""
         self._n_handed_out += 1
 
     def fits(self, launches: Sequence[Proposal]) -> bool:
-        """Whether *launches*, one after the other, can be expected to end within the budget."""
+        """Return whether *launches*, one after the other, are expected to end within the budget."""
         if self._timetable.fits(launches):
             return True
         needs_s = self._timetable.expected_s(launches)
         if self._n_handed_out or self._foreseen is not None or needs_s > (self._study.budget_s or inf):
             return False
-        self._timetable.renew_budget()  # whoever resumes a study whose budget is over gives it the same again
+        self._timetable.renew_budget()  # a resumed study whose budget is used up gets it again
         return True
 
     def has_room(self, launch: Proposal) -> bool:
-        """Whether *launch*, at its quickest, would end within the budget."""
+        """Return whether *launch*, at its shortest, would end within the budget."""
         return self._timetable.has_room(launch)
 
     def time_left(self, launch: Proposal, after: Sequence[Proposal]) -> TimeLeft | None:
-        """The time left to *launch*, made before those *after* it; None: no budget."""
+        """Return the time left to *launch*, which runs before those *after* it; None: no budget."""
         if self._timetable.left_s is None:
             return None
         deadline = self._timetable.deadline(launch, after, 0.0)
         return TimeLeft(deadline.ends_s, deadline.share_ends_s, deadline.stop_s)
 
     def in_words(self, launches: Sequence[Proposal]) -> tuple[str, str]:
-        """How long *launches* are expected to take, and what is left of the budget."""
+        """Return, as texts, the expected duration of *launches* and the time left of the budget."""
         return render_rest(self._timetable.expected_s(launches)), render_rest(self._left_s())
 
     def rest(self, at_work: Sequence[Work]) -> Sequence[Proposal] | None:
-        """What is under way and to be expected after it; None: nobody knows."""
+        """Return the launches under way and those expected after them; None: unknown."""
         now_s = self._clock.monotonic_s()
         if self._foreseen is None or now_s - self._foreseen[0] >= FORESEES_EVERY_S:
             self._foreseen = now_s, self._strategy.expected_rest([one.place for one in at_work])
@@ -84,7 +84,7 @@ class Ahead:
         return None if rest is None else [*(one.cell.rest for one in at_work), *rest[self._n_handed_out :]]
 
     def remaining_s(self, at_work: Sequence[Work], n_boxes: int) -> float | None:
-        """Until there is nothing more to measure, or the budget ends; None: nobody knows."""
+        """Return the seconds until all is measured or the budget ends; None: unknown."""
         rest = self.rest(at_work)
         if rest is None:
             return None
@@ -96,12 +96,12 @@ class Ahead:
 
 
 class Places:
-    """Each place is asked for once; one that was given up goes on with what it has."""
+    """The places of a fleet's study: each is requested once; one given up keeps its windows."""
 
     def __init__(
         self, study: StudyRecord, history: History, strategy: SpreadingStrategy, progress: FleetProgress
     ) -> None:
-        """*strategy*: it has seen nothing yet, and is shown all that *history* holds."""
+        """*strategy*: a new strategy; it gets all windows of *history*."""
         self._study, self._history = study, history
         self._strategy, self._progress = strategy, progress
         self._failing = Failing(study.max_attempts)
@@ -116,7 +116,7 @@ class Places:
     def next_for(
         self, box: str, under_way: Sequence[Place], boxes: Sequence[str], ahead: Ahead
     ) -> Work | None:
-        """What *box* is to be at now; None: nothing, or the budget has no room for it."""
+        """Return the next work of host *box*; None: there is none, or the budget has no room for it."""
         while (place := self._strategy.next_for(box, under_way, boxes)) is not None:
             if not self._fits(place, ahead):
                 self.end_budget()
@@ -132,7 +132,7 @@ class Places:
     def _work_at(self, place: Place) -> Work:
         key = (place.block, place.position, place.box)
         cell = self._cells.get(key)
-        if cell is None or cell.asked != place.asked or cell.is_done:  # done in vain, for its box's fault
+        if cell is None or cell.asked != place.asked or cell.is_done:  # done in vain because of its host
             asked = place.asked
             cell = Cell(*key[:2], asked.layout, asked.window_s, asked.n_windows, self._study.max_attempts)
             self._cells[key] = cell
@@ -140,30 +140,32 @@ class Places:
         return Work(place, cell)
 
     def is_open(self, cell: Cell) -> bool:
-        """Whether *cell* is to be tried once more."""
+        """Return whether *cell* is still to be measured."""
         return self._failing.is_open(cell)
 
     def elsewhere(self, box: str) -> list[Cell]:
-        """What was tried on other boxes."""
+        """Return the cells of hosts other than *box*."""
         return [one for (_, _, where), one in self._cells.items() if where != box]
 
     def after(self, place: Place, n_hosts: int) -> list[Proposal]:
-        """The launches of its host after *place*: the rest of its block, or its part of a race's first."""
+        """Return the host's launches after *place*: the rest of its block, or its part of a race's first
+        one."""
         study, cells = self._study, self._cells.values()
         over = {place.asked.layout, *self._failing.failed}
         if study.strategy == "all":
             over.update(cell.layout for cell in cells if cell.block == place.block and cell.is_done)
             n_left = len(study.layouts)
         else:
-            over.update(cell.layout for cell in cells)  # those that other hosts measure now, too
+            over.update(cell.layout for cell in cells)  # also those that other hosts measure now
             n_left = ceil((n_of_first_block(study) - len(over)) / n_hosts)
         left = [one for one in study.layouts if one not in over]
         return [replace(place.asked, layout=one) for one in left[: max(0, n_left)]]
 
     def end(self, work: Work, *, is_whole: bool) -> None:
-        """Tell the strategy of a place that is over; not whole: it was given up, and is asked for again.
+        """Pass the result of a finished place to the strategy; not whole: given up, to be requested again.
 
-        The windows of one that was given up are kept, and shown once the same box has made the rest.
+        The windows of a place that was given up are kept; the strategy gets them once the same host has
+        measured the rest.
         """
         failed = self._failing.end([work.cell]) if is_whole else []
         self._strategy.learn(done_of(work.place, work.cell, failed, is_whole=is_whole))
@@ -172,11 +174,11 @@ class Places:
                 self._progress.warning(*left_out(layout))
 
     def outcome(self, *, braked: str | None, interrupted: bool, is_over: bool) -> StudyOutcome:
-        """What was reached by now, over all sessions."""
+        """Return the outcome so far, over all sessions."""
         history, failed = self._history, self._failing.failed
         cells = self._cells.values()
         made = {(one.block, one.layout) for one in cells if one.is_done and not one.is_void}
-        # of a grid that is over also what was given up with its box so often that it is left
+        # a finished grid also lacks the cells that were given up with their hosts
         is_whole_grid = is_over and self._study.strategy == "all"
         lacking = [one for one in cells if one.is_void or (is_whole_grid and not one.is_done)]
         void = {(one.block, one.layout): None for one in lacking if one.layout not in failed}
@@ -196,7 +198,8 @@ class Places:
         )
 
     def _fits(self, place: Place, ahead: Ahead) -> bool:
-        """Whether *place* is to be measured: within the budget (of a grid, its whole block), or the first."""
+        """Return whether to measure *place*: its launch (in a grid its whole block) fits, or it is the
+        first."""
         n_launches = 1
         if self._study.strategy == "all":
             if any((block, who) == (place.block, place.box) for block, _, who in self._cells):
@@ -213,32 +216,32 @@ class Places:
         return True
 
     def _is_first(self) -> bool:
-        """Whether the first block, or a race's first launch of each layout, is not over yet."""
+        """Return whether the first block, or a race's first launch of each layout, is unfinished."""
         cells, study = self._cells.values(), self._study
         if not any(cell.is_done for cell in cells):
             return True
         return study.strategy == "race" and len({cell.layout for cell in cells}) < n_of_first_block(study)
 
     def end_budget(self) -> None:
-        """Begin nothing more, and warn of it once."""
+        """Begin no further place, and warn of that once."""
         if not self.out_of_budget:
             self.out_of_budget = True
             self._progress.warning(*budget_over_in_fleet(self._history.n_windows))
 
 
-# What a study on several boxes has measured, shown to its strategy.
+# The stored results of a study on several hosts, passed to its strategy.
 
 
 def show_history(
     history: History, failing: Failing, strategy: SpreadingStrategy
 ) -> Sequence[tuple[Place, Cell]]:
-    """Show *strategy*, which has seen nothing yet, all that *history* holds, in the order in which it ended.
+    """Pass all results of *history*, in the order in which they ended, to *strategy*, which must be new.
 
-    A place that was not tried to its end is shown as one that was given up. Gives what was shown.
+    An unfinished place is passed as one that was given up. Return the places and cells passed.
     """
     found = []
     places = sorted(history.places(), key=_ended_s)
-    left_out = failing.leave_out(history.over_limit) if places else []  # told with the first place
+    left_out = failing.leave_out(history.over_limit) if places else []  # passed with the first place
     for box, cell, _ in places:
         place = Place(cell.block, cell.position, box, cell.asked)
         failing.add([cell])
@@ -251,13 +254,13 @@ def show_history(
 
 
 def done_of(place: Place, cell: Cell, failed: Sequence[Layout], *, is_whole: bool) -> Done:
-    """What is told of a place that is over, or was given up: then it may be made to its end yet."""
+    """Return the result of a place that is finished, or was given up and may still be finished."""
     windows = sorted(cell.kept.values(), key=lambda seen: seen.began_s)
     return Done(place, windows if is_whole else (), is_whole, failed)
 
 
 def replay_fleet(store: Store, strategy: SpreadingStrategy) -> Recalled:
-    """Show *strategy*, which has seen nothing yet, every window of *store*."""
+    """Pass every window of *store* to *strategy*, which must be new."""
     study, launches, windows = store.study(), store.launches(), store.windows()
     history, failing = History(study, launches, windows), Failing(study.max_attempts)
     show_history(history, failing, strategy)
@@ -282,18 +285,18 @@ def replay_fleet(store: Store, strategy: SpreadingStrategy) -> Recalled:
 
 
 class _AsOne:
-    """A strategy of several boxes, for whoever only asks what is known and whether anything is left."""
+    """A fleet's strategy with the interface of a strategy for one host; it cannot learn."""
 
     def __init__(self, strategy: SpreadingStrategy, boxes: Sequence[str]) -> None:
         self._strategy, self._boxes = strategy, boxes
         self.answer, self.estimates = strategy.answer, strategy.estimates
 
     def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
-        """As the strategy; none where that claims nothing."""
+        """Return the strategy's comparisons; empty: it makes no claim."""
         return self._strategy.beside(layout) if isinstance(self._strategy, Comparing) else {}
 
     def propose(self) -> Sequence[Proposal]:
-        """A launch that any of the boxes would make next."""
+        """Return the next launch of the first host that has one; empty: no host has."""
         for box in self._boxes:
             place = self._strategy.next_for(box, [], self._boxes)
             if place is not None:
@@ -301,12 +304,12 @@ class _AsOne:
         return []
 
     def learn(self, windows: object, failed: object = ()) -> None:
-        """Nobody measures."""
+        """Raise NotImplementedError, because this strategy measures nothing."""
         raise NotImplementedError
 
 
 def _ended_s(found: tuple[str, Cell, Sequence[Launched]]) -> tuple[float, float]:
-    """When the last launch of a place ended, as far as that is known."""
+    """Return the sort key of a place: the end of its last launch if known, else its beginning."""
     launches = [one.launch for one in found[2]]
     last = launches[-1]
     return (last.ended_wall_s or last.started_wall_s, last.started_wall_s)

@@ -37,7 +37,7 @@ Tell = Callable[[News], None]
 
 
 def report_interval_s(n_boxes: int) -> float:
-    """How often one of so many boxes is to tell how its launch goes."""
+    """Return the seconds between two progress reports of a host, for a fleet of *n_boxes* hosts."""
     return max(TOLD_EVERY_S, n_boxes / _TOLD_PER_S)
 
 
@@ -50,18 +50,18 @@ def make_order(
     *,
     report_every_s: float | None = TOLD_EVERY_S,
 ) -> None:
-    """Make the launch that *order* asks for, with the windows that its place still lacks.
+    """Make the launch that *order* requests, with the windows that its place still lacks.
 
     Args:
-        order: of *study*, and for *box*.
-        study: as the coordinator has it.
-        box: where to measure.
-        tell: gets what comes of it; the end once nothing is left of the launch.
-        stop: once it says so, the window in hand is finished and none begun.
-        told_every_s: how often is told how it goes; None: never, where time costs nothing.
+        order: an order of *study* for *box*.
+        study: the coordinator's record of the study.
+        box: the host to measure on.
+        tell: called with each event; with the end once all processes of the launch have ended.
+        stop: after a request the present window is finished and no further one begins.
+        report_every_s: seconds between progress reports; None: no reports, for simulated time.
 
     Raises:
-        KeyboardInterrupt: as it came, with everything stopped.
+        KeyboardInterrupt: after the second Ctrl-C; all processes are stopped before it is raised.
     """
     stops_s = [0.0]
     try:
@@ -97,20 +97,20 @@ def _make_launch(
 
 
 def _deadline(left: TimeLeft | None, now_s: float) -> Deadline:
-    """Until when a launch ordered just now may run, on its host's clock."""
+    """Return the deadline, on the host's clock, of a launch ordered now."""
     if left is None:
         return NO_END
     return Deadline(now_s + left.budget_s, now_s + left.share_s, left.stop_s)
 
 
 def _as_attempt(launch: LaunchRecord) -> LaunchRecord:
-    """*launch*, which counts as an attempt even if it lost its source: no coordinator waits for one."""
+    """Return *launch* as an attempt even if it lost its source, because no coordinator waits for sources."""
     lost = lost_source_reason(launch)
     return launch if lost is None else replace(launch, error=lost)
 
 
 def _cell(order: Order, max_attempts: int) -> Cell:
-    """The place of the order as far as it was tried; of the windows it has, only their indices are known."""
+    """Return the cell of the order with its earlier attempts; of stored windows only the index is known."""
     place, asked = order.place, order.place.asked
     kept = Observed(asked.layout, 1.0, launch=0, launch_began_s=0.0, began_s=0.0, length_s=asked.window_s)
     return Cell(
@@ -127,7 +127,7 @@ def _cell(order: Order, max_attempts: int) -> Cell:
 
 
 class _Reporter:
-    """The LaunchLog and Progress of one order: whatever they hear is told on."""
+    """The LaunchLog and Progress of one order: they send each event to the coordinator."""
 
     def __init__(self, order: Order, tell: Tell, every_s: float | None) -> None:
         self._order, self._box, self._tell = order.id, order.place.box, tell
@@ -139,7 +139,7 @@ class _Reporter:
         return 1
 
     def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:
-        """Its maker tells it, once nothing is left of it."""
+        """Do nothing: `make_order` sends the end, once all processes have ended."""
 
     def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:  # noqa: ARG002
         self._tell(WarmedUp(self._order, tuple(samples)))
@@ -148,10 +148,10 @@ class _Reporter:
         self._tell(Took(self._order, window))
 
     def launch_started(self, layout: Layout, block: int, position: int, remaining_s: float | None) -> None:
-        """Told as the launch that began."""
+        """Do nothing: `add_launch` reports the launch."""
 
     def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:
-        """On a fleet each host runs one launch at a time."""
+        """Do nothing: on a fleet each host runs one launch at a time."""
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002
         self._sampled(elapsed_s, items_per_s, None)
@@ -169,20 +169,20 @@ class _Reporter:
     def window_taken(
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
-        """Told as the window that was taken."""
+        """Do nothing: `add_window` reports the window."""
 
     def turn_to(self, box: str) -> None:
-        """There is but one."""
+        """Do nothing: the order has only one host."""
 
     def box_left(self, box: str) -> None:
-        """Its coordinator sees that."""
+        """Do nothing: the coordinator detects that."""
 
     def warning(self, slug: str, text: str) -> None:
         self._tell(Warned(self._box, slug, text))
 
     def _sampled(self, elapsed_s: float, items_per_s: float | None, sample: Sample | None) -> None:
         warms_up = sample is None
-        is_anew = warms_up != self._warms_up or elapsed_s < self._reported_at_s  # of its phase, the first
+        is_anew = warms_up != self._warms_up or elapsed_s < self._reported_at_s  # the first of its phase
         if self._every_s < inf and (is_anew or elapsed_s - self._reported_at_s >= self._every_s):
             self._reported_at_s, self._warms_up = elapsed_s, warms_up
             self._tell(Sampled(self._order, elapsed_s, items_per_s, sample))

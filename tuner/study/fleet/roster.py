@@ -16,12 +16,12 @@ from tuner.study.history import Launched
 from tuner.study.launch.plan_cells import Cell
 from tuner.study.run import MOST_DISTURBED
 
-# The boxes of a study on several, and what each is at.
+# The hosts of a study on several hosts, and the work of each.
 
 
 @dataclass(slots=True)
 class Work:
-    """What a box is at: a place of the study, and the launch that it makes for it."""
+    """The work of a host: a place of the study, and its present launch."""
 
     place: Place
     cell: Cell
@@ -35,7 +35,7 @@ class Work:
 
 @dataclass(slots=True)
 class Member:
-    """A box of the fleet."""
+    """A host of the fleet."""
 
     facts: BoxFacts
     warm_wall_s: float = -inf  #: when it surely had the service's files in its page cache
@@ -50,14 +50,14 @@ class Member:
 
 
 def normalize_launch(launch: LaunchRecord, box: BoxFacts) -> LaunchRecord:
-    """*launch* with the coordinator's wall clock and its name of the box."""
+    """Return *launch* with times of the coordinator's clock and the coordinator's name of the host."""
     ended_s = None if launch.ended_wall_s is None else launch.ended_wall_s - box.ahead_s
     began_s = launch.started_wall_s - box.ahead_s
     return replace(launch, box=box.name, started_wall_s=began_s, ended_wall_s=ended_s)
 
 
 def covered_s(launches: Sequence[LaunchRecord]) -> float:
-    """For how long any of *launches* ran."""
+    """Return the seconds in which at least one of *launches* ran."""
     found_s, until_s = 0.0, -inf
     for launch in sorted(launches, key=lambda one: one.started_wall_s):
         ended_s = launch.ended_wall_s or launch.started_wall_s
@@ -66,17 +66,17 @@ def covered_s(launches: Sequence[LaunchRecord]) -> float:
     return found_s
 
 
-# Whose fault it is that nothing came of a launch: the box's, or its layout's.
+# Attribution of a failed launch to its host or to its layout.
 
 MOST_VAIN = 2  #: places in a row whose layout fails on a box and runs on others; the first is asked for again
 
 
 def note_start(member: Member, launch: LaunchRecord, *, may_try: bool) -> bool:
-    """Take note of a launch that has ended; gives whether it shows that the box starts nothing.
+    """Record the end of a launch; return whether it proves that no layout starts on the host.
 
-    Where a first start, or all launches of a layout, failed, the box is put on trial if it *may_try*: the
-    smallest layout is to be started next, and tells whose fault it is. A start that the brake stops tells
-    nothing of that.
+    If a first start, or all launches of a layout, failed, and *may_try* is set, the host is put on trial: it
+    starts the smallest layout next, which shows whether host or layout is at fault. A start that a safety
+    limit stops proves neither.
     """
     has_started = launch.running_after_s is not None
     if not has_started and (
@@ -96,7 +96,7 @@ def note_start(member: Member, launch: LaunchRecord, *, may_try: bool) -> bool:
 
 
 def clear_layout(work: Work, box: str, store: Store) -> None:
-    """Have launches that failed on a *box* that starts nothing say nothing of their layout."""
+    """Mark launches that failed on a *box* on which nothing starts as lost, so that no layout is blamed."""
     for launch_id, launch in work.spoilt:
         text = f"{LOST}: nothing starts on {box}; {launch.error}"
         store.finish_launch(launch_id, replace(launch, error=text))
@@ -104,9 +104,9 @@ def clear_layout(work: Work, box: str, store: Store) -> None:
 
 
 def note_place(member: Member, cell: Cell, elsewhere: Iterable[Cell]) -> bool:
-    """Take note of a place that is over; gives whether nothing came of it for the box's fault.
+    """Record the end of a place; return whether its host caused that it gave no window.
 
-    That is: all its launches failed, and its layout gave windows *elsewhere*.
+    That is the case if all its launches failed, but its layout gave windows *elsewhere*.
     """
     if cell.kept:
         member.n_disturbed = member.n_vain = 0
@@ -122,7 +122,7 @@ def note_place(member: Member, cell: Cell, elsewhere: Iterable[Cell]) -> bool:
 
 
 def enough_of(member: Member, cell: Cell) -> str | None:
-    """Why a box is to be left out, by what came of its places in a row, *cell* the last; None: it is not."""
+    """Return why to exclude a host after its latest places, *cell* the last; None: do not exclude it."""
     if member.n_disturbed >= MOST_DISTURBED:
         return f"{MOST_DISTURBED} launches in a row gave no valid window"
     if member.n_vain >= MOST_VAIN:
@@ -137,7 +137,7 @@ PATIENCE_S = 600.0  #: so long a study without any box waits for one
 
 
 class Roster:
-    """Boxes come and go as they like; one that cannot be used stays where it is and is given nothing."""
+    """The hosts that are present; they may join and leave at any time. An unusable host gets no launches."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class Roster:
         launches: Sequence[LaunchRecord],
         give_up: Callable[[Member, str], None],
     ) -> None:
-        """*launches*: those of earlier sessions; *give_up*: nothing comes of what a box is at, and why."""
+        """*launches*: those of earlier sessions; *give_up*: cancels a host's work, with the reason."""
         self._study, self._store, self._progress, self._clock = study, store, progress, clock
         self._give_up = give_up
         self.members: dict[str, Member] = {}  #: who is there, by name, whether used or left out
@@ -161,20 +161,20 @@ class Roster:
 
     @property
     def in_use(self) -> list[Member]:
-        """Who is there, and not left out."""
+        """The hosts that are present and not excluded."""
         return [one for one in self.members.values() if not one.is_left_out]
 
     @property
     def n_ever(self) -> int:
-        """How many boxes there were, over all sessions."""
+        """The number of hosts so far, over all sessions."""
         return len({*self._warm_wall_s, *self.members})
 
     def at_work(self) -> list[Work]:
-        """What boxes are at."""
+        """Return the present work of all hosts."""
         return [one.work for one in self.members.values() if one.work is not None]
 
     def came(self, facts: BoxFacts) -> None:
-        """Have a box join, or be free again."""
+        """Record that a host joined, or is free again."""
         known = self.members.get(facts.name)
         if known is not None:
             self._give_up(known, "it is free, and did not end it")
@@ -190,7 +190,7 @@ class Roster:
             self.leave_out(member, f"it has tuner {theirs}, and the study is of tuner {ours}")
 
     def went(self, box: str, why: str) -> None:
-        """Have a box be there no more, and what it was at be asked for again."""
+        """Record that a host left, and give up its work, which is requested again."""
         member = self.members.pop(box, None)
         if member is None:
             return
@@ -202,13 +202,13 @@ class Roster:
             self._alone_since_s = self._clock.monotonic_s()
 
     def refused(self, member: Member, problem: str, hint: str | None) -> None:
-        """A box cannot use the study's configuration."""
+        """Exclude a host that cannot use the study's configuration."""
         member.problem = ConfigError(problem, hint=hint or "")
         self._give_up(member, problem)
         self.leave_out(member, problem)
 
     def leave_out(self, member: Member, why: str) -> None:
-        """Give a box nothing more in this session, and say why."""
+        """Exclude a host for the rest of this session, and warn of the reason."""
         if member.is_left_out:
             return
         member.is_left_out = True
@@ -220,11 +220,11 @@ class Roster:
             self._alone_since_s = self._clock.monotonic_s()
 
     def check_patience(self) -> None:
-        """Wait for a box, though not for ever, and not where none that came could ever be used.
+        """Check whether to go on waiting for hosts.
 
         Raises:
-            ConfigError: no box that came could use the study's configuration.
-            MeasurementError: the service started on no box, or none came for too long.
+            ConfigError: no host that joined can use the study's configuration.
+            MeasurementError: the service starts on no host, or no usable host was present for too long.
         """
         problems = [one.problem for one in self.members.values() if one.problem is not None]
         if problems and len(problems) == len(self.members) and not self.has_served:

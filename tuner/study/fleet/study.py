@@ -56,29 +56,29 @@ LOOK_S = 1.0  #: so long news are waited for before anything else is looked at
 def run_fleet(
     fleet: Fleet, store: Store, progress: FleetProgress, stop: Stop, strategy: SpreadingStrategy, hooks: Hooks
 ) -> StudyOutcome:
-    """Have the boxes of *fleet* measure what *strategy* asks for and *store* does not hold yet.
+    """Measure, on the hosts of *fleet*, the launches that *strategy* requests and *store* lacks.
 
-    A new study and a resumed one are the same call. Each window is in the store once it is told; what a box
-    was at when it went, or when this was killed, is asked for again.
+    A new study and a resumed one are the same call. Each window is stored as soon as it is reported; the work
+    of a host that left, or of a killed session, is requested again.
 
     Args:
-        fleet: boxes may come and go meanwhile.
+        fleet: the fleet; hosts may join and leave meanwhile.
         store: opened for writing.
-        progress: told about everything, warnings included.
-        stop: once it says so, the windows in hand are finished and kept, and no further ones begun.
-        strategy: a new one, made as the store's study says; it is shown first what the store holds.
-        hooks: those around the study, which run where the coordinator does; the others run on the boxes.
+        progress: receives every event, warnings included.
+        stop: after a request the present windows are finished and stored, and no further ones begin.
+        strategy: a new strategy for the store's study; it first gets the windows in the store.
+        hooks: the hooks around the study, which run on the coordinator; all other hooks run on the hosts.
 
     Raises:
-        ConfigError: no box can use the study's configuration, or the budget has no room for one block.
-        MeasurementError: no box came, or the hook before the study failed.
-        KeyboardInterrupt: the second Ctrl-C; whoever made *fleet* has it give up what is under way.
+        ConfigError: no host can use the study's configuration, or the budget has no room for one block.
+        MeasurementError: no host joined, or the hook before the study failed.
+        KeyboardInterrupt: after the second Ctrl-C; the caller must stop the launches of *fleet*.
     """
     return _FleetStudy(fleet, store, progress, stop, strategy, hooks).run()
 
 
 def least_on_fleet(study: StudyRecord, n_windows: int = 0) -> list[Proposal]:
-    """What the budget is to have room for: the block of a grid that begins its first, else one window."""
+    """Return the launches that must fit into the budget: the first block of a new grid, else one window."""
     if study.strategy == "all" and not n_windows:
         return [Proposal(layout, study.window_s, study.windows_per_launch) for layout in study.layouts]
     return [Proposal(study.layouts[0], study.shortest_window_s)]
@@ -140,13 +140,13 @@ class _FleetStudy:
                 self._take(news)
 
     def _is_at_its_end(self) -> bool:
-        """Whether nothing is to be waited for, while no box is at work."""
+        """Return whether the study is at its end, while no host is at work."""
         if self._must_end() or self._places.out_of_budget:
             return True
         if not self._roster.in_use and not self._is_answered():
             self._roster.check_patience()
             return False
-        self._is_over = True  # whoever is there was asked, and has nothing to do
+        self._is_over = True  # no host that is present has work left
         answer, n_boxes = self._strategy.answer(), self._roster.n_ever
         if self._asked.strategy == "race" and not answer.reached and answer.ties and n_boxes > 1:
             self._progress.warning(*needs_boxes(n_boxes))
@@ -156,7 +156,7 @@ class _FleetStudy:
         return self._stop.requested() or self._braked is not None
 
     def _hand_out(self) -> None:
-        """Give work to every box that is free."""
+        """Give work to every free host."""
         if self._must_end() or not self._has_changed:
             return
         self._has_changed = False
@@ -174,7 +174,7 @@ class _FleetStudy:
                 self._give_up(member, "the budget is over")
 
     def _end_when_answered(self) -> None:
-        """Once a race has its answer, what is under way cannot change it: nobody waits for that."""
+        """Give up all launches under way once a race has its answer, because they cannot change it."""
         if self._has_changed and self._is_answered():
             for member in self._roster.members.values():
                 self._give_up(member, "the result was known before")
@@ -189,7 +189,7 @@ class _FleetStudy:
         return self._places.next_for(member.facts.name, others, names, self._ahead)
 
     def _order(self, member: Member, work: Work) -> None:
-        """Have a box make the next launch of what it is at, or one that is discarded before it."""
+        """Order the next launch of a host's work, or first a launch that is discarded."""
         self._n_orders += 1
         cell, place = work.cell, work.place
         is_cold = self._asked.warms_cache and self._clock.wall_s() - member.warm_wall_s >= CACHE_KEEPS_S
@@ -213,7 +213,7 @@ class _FleetStudy:
         self._by_order[work.order.id] = member
         self._fleet.send(work.order)
 
-    # ------------------------------------------------------------------ what comes of it
+    # ------------------------------------------------------------------ handling of news
 
     def _take(self, news: News) -> None:
         match news:
@@ -230,7 +230,7 @@ class _FleetStudy:
 
     def _take_of_order(self, news: Began | WarmedUp | Sampled | Took | Ended | Lost | Refused) -> None:
         member = self._by_order.get(news.order)
-        if member is None or member.work is None:  # an order that is over: a twin's, or late news
+        if member is None or member.work is None:  # news of a finished order: of its twin, or late
             return
         work = member.work
         match news:
@@ -295,7 +295,7 @@ class _FleetStudy:
         self._roster.has_served |= launch.error is None
         if order.discards:
             self._history.end_warming(launched)
-            if launch.layout == work.cell.layout:  # on trial a box makes another one
+            if launch.layout == work.cell.layout:  # on trial a host starts another layout
                 work.cell.is_over_limit |= parse_brake_error(launch.error, OVER_LIMIT) is not None
         else:
             self._history.end_launch(work.cell, launched)
@@ -307,7 +307,7 @@ class _FleetStudy:
             self._close_when_done(member)
 
     def _is_free(self, work: Work) -> Order:
-        """The box makes no launch any more; gives the one that it made."""
+        """Mark the host as free, and return its order."""
         assert work.order is not None
         order, work.order = work.order, None
         del self._by_order[order.id]
@@ -333,7 +333,7 @@ class _FleetStudy:
             self._roster.leave_out(member, why)
 
     def _lost(self, member: Member, work: Work, why: str) -> None:
-        """The box is there, its launch is not: it makes another one, though not for ever."""
+        """Repeat a lost launch of a host that is still present; after too many, exclude the host."""
         self._end_lost(work, why)
         work.n_lost += 1
         self._progress.warning(*launch_lost(member.facts.name, work.place.asked.layout, why))
@@ -342,7 +342,7 @@ class _FleetStudy:
             self._roster.leave_out(member, f"{pluralize(work.n_lost, 'launch')} in a row came to nothing")
 
     def _give_up(self, member: Member, why: str) -> None:
-        """Nothing more comes of what a box was at: it is asked for again."""
+        """Cancel a host's work, which is requested again."""
         work, member.work = member.work, None
         if work is None:
             return
@@ -352,7 +352,7 @@ class _FleetStudy:
         self._places.end(work, is_whole=False)
 
     def _end_lost(self, work: Work, why: str) -> None:
-        """Keep that a launch was lost."""
+        """Record a lost launch in the store."""
         self._is_free(work)
         if work.launched is None:
             return

@@ -23,7 +23,7 @@ Make = Callable[[Workbench], None]
 
 @dataclass(slots=True)
 class Heats:
-    """Leads the heats of a study, and keeps the places of their launches."""
+    """The heats of a study, and the places of their launches."""
 
     bench: Workbench  #: of launches that run alone
     random: Random
@@ -32,15 +32,15 @@ class Heats:
     skip: SkipControl = field(default_factory=SkipControl)
 
     def run(self, launches: Sequence[tuple[Layout, Make]], most_s: float) -> int:
-        """Make *launches* together, as far as there is memory, and return how many were made.
+        """Make *launches* together, as many as fit into memory, and return the number made.
 
         Args:
-            launches: layout, and function that makes it.
-            most_s: monotonic seconds of the host at which all have to be gone.
+            launches: pairs of a layout and the function that launches it.
+            most_s: the host's monotonic second by which all launches must have ended.
 
         Raises:
-            Exception: one of them raised it; the others are given up.
-            KeyboardInterrupt: the same.
+            Exception: a launch raised it; all other launches are cancelled.
+            KeyboardInterrupt: like Exception.
         """
         self._open_places(len(launches))
         turns_ = Turns()
@@ -72,7 +72,8 @@ class Heats:
             self.places.append(self.stack.enter_context(box.another()))
 
     def _start(self, residents: Sequence[Resident]) -> int:
-        """Start one after the other, the others idle; ends before one for which there may be no memory."""
+        """Start the launches one after the other, those started idle; stop before memory may be short, and
+        return the number started."""
         free_bytes = self.bench.box.free_bytes
         before, largest = free_bytes(), 0.0
         for n, resident in enumerate(residents):
@@ -116,7 +117,7 @@ class Heats:
 
 
 def _made_at(bench: Workbench, place: Box, make: Make, most_s: float) -> Callable[[Resident], None]:
-    """Make a launch at *place* as a resident one."""
+    """Return a function that makes a resident launch at *place*."""
 
     def work(resident: Resident) -> None:
         stop = ResidentStop(bench.stop, resident, most_s)

@@ -23,7 +23,7 @@ _KEPT = ("n_lost_total", "n_unreadable_total")
 
 
 def resident_box(box: Box, resident: Resident) -> Box:
-    """The host for the launch that *resident* makes."""
+    """Return the host of the launch that *resident* makes."""
     check = box.cross_check
     box = replace(box, feeder=box.feeder_in_turns or box.feeder)
     return replace(
@@ -42,7 +42,7 @@ def resident_box(box: Box, resident: Resident) -> Box:
 
 @dataclass(frozen=True, slots=True)
 class ResidentStop:
-    """Whether a resident launch is to end; a heat that is given up ends it at once."""
+    """The request to end a resident launch; a cancelled heat ends it at once."""
 
     stop: Stop
     resident: Resident
@@ -52,7 +52,7 @@ class ResidentStop:
         """See `tuner.ports.Stop`.
 
         Raises:
-            Cancelled: the heat is given up.
+            Cancelled: the heat is cancelled.
         """
         self.resident.check()
         return self.stop.requested() or self.resident.host_clock.monotonic_s() >= self.most_s
@@ -126,7 +126,7 @@ class _Sampler:
 
 
 class _Feeder:
-    """A feeder whose requests leave out those that ended outside counted parts."""
+    """A feeder whose counts exclude requests that ended outside the counted parts of slices."""
 
     def __init__(self, feeder: Feeder, resident: Resident) -> None:
         self._feeder, self._resident = feeder, resident
@@ -160,7 +160,7 @@ class _Feeder:
         return replace(in_slices, unfinished=now.unfinished, unfinished_before=Latencies())
 
     def begin_window(self) -> None:
-        """It counts requests, not time."""
+        """Do nothing: a feeder counts requests, not time."""
 
     def at_half(self) -> None:
         """Nothing is to be compared."""
@@ -205,7 +205,7 @@ class _Feeder:
 
 
 class _Counting:
-    """A probe whose totals leave out items finished outside counted parts."""
+    """A probe whose totals exclude items finished outside the counted parts of slices."""
 
     def __init__(self, counting: Counting, resident: Resident) -> None:
         self._counting, self._resident = counting, resident
@@ -249,10 +249,10 @@ class _Counting:
         return reading.at_s
 
     def begin_window(self) -> None:
-        """It counts items, not time."""
+        """Do nothing: a probe counts items, not time."""
 
     def at_half(self) -> None:
-        """Count up to here."""
+        """Record the counts at the middle of the slice's counted part."""
         self._half = self._counting.read()
 
     def _fresh(self) -> Reading:
@@ -266,7 +266,7 @@ class _Counting:
 
 
 class _Watch:
-    """A sampler whose totals leave out the use outside counted parts."""
+    """A sampler whose totals exclude the usage outside the counted parts of slices."""
 
     def __init__(self, watch: Watch, resident: Resident) -> None:
         self._watch, self._resident = watch, resident
@@ -282,7 +282,7 @@ class _Watch:
         return self._watch.n_interpreters()
 
     def sample(self, reading: Reading) -> Sample:
-        """The host's load average mixes all that take turns: return that of the launch's time."""
+        """Return a sample with the load average of the launch's time: the host's mixes all launches."""
         self._reading = reading
         sample = self._watch.sample(reading)
         if sample.n_active is None:
@@ -294,7 +294,7 @@ class _Watch:
     def usage(self, *, closing: bool = False) -> Usage:
         usage = self._watch.usage(closing=closing)
         own_s = self._resident.own_from(usage.at_s)
-        # the time that others had is no step of the wall clock
+        # the slices of other launches are not a step of the wall clock
         wall_s = usage.wall_s - self._left_out.get("wall_s", 0.0)
         return replace(usage, at_s=own_s, wall_s=wall_s, **_less(usage, self._left_out))
 
@@ -317,20 +317,21 @@ class _Watch:
         """Nothing is to be compared."""
 
     def _usage_now(self) -> Usage:
-        """Usage at the edge of a slice, with a look at threads, so that no state lasts until the next one."""
+        """Return usage at the edge of a slice; it also samples threads, so no state lasts until the next
+        one."""
         if self._reading is not None:
             self._watch.sample(self._reading)
         return self._watch.usage()
 
 
 def _rate(begin: Reading, end: Reading) -> float:
-    """Items per second between two readings; 0 if no time went by."""
+    """Return the items per second between two readings; 0 if no time passed."""
     lasted_s = end.at_s - begin.at_s
     return (end.n_done_total - begin.n_done_total) / lasted_s if lasted_s > 0 else 0.0
 
 
 def _totals(one: Any, kept: tuple[str, ...] = ()) -> dict[str, float]:
-    """The totals of *one*, a reading or usage, that are known."""
+    """Return the known totals of *one*, a reading or usage, except those named in *kept*."""
     names = [field.name for field in fields(one) if field.name.endswith("_total") and field.name not in kept]
     values = {name: getattr(one, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}

@@ -24,27 +24,27 @@ State = Literal["new", "starting", "waiting", "in-slices", "over"]
 
 
 class Meter(Protocol):
-    """Something with totals that are to grow only in counted parts of slices."""
+    """A source of totals that must grow only in the counted parts of slices."""
 
     def stop(self) -> float:
-        """Leave out the growth of totals from now on; return that moment, by the host's clock."""
+        """Stop counting now, and return this moment on the host's clock."""
 
     def go_on(self) -> float:
-        """Count again from now on; return that moment, by the host's clock."""
+        """Continue counting now, and return this moment on the host's clock."""
 
     def begin_window(self) -> None:
-        """Take note that a window begins."""
+        """Record that a window begins."""
 
     def at_half(self) -> None:
-        """Take note that half of the counted part of a slice is over."""
+        """Record that half of the counted part of a slice is over."""
 
 
 class Cancelled(KeyboardInterrupt):
-    """The heat is given up at once; raised in the threads of its launches."""
+    """The heat is cancelled; raised in the threads of its launches."""
 
 
 class Turns:
-    """The turn, which one thread has at a time: the leader's, or a resident's."""
+    """The turn, which one thread holds at a time: the leader or a resident."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -55,7 +55,7 @@ class Turns:
         """Let *resident* run until it hands the turn back.
 
         Raises:
-            KeyboardInterrupt: as it came, in the leader's thread; the resident may still run.
+            KeyboardInterrupt: in the leader's thread; the resident may still run.
         """
         with self._changed:
             self._holder = resident
@@ -64,29 +64,29 @@ class Turns:
                 self._changed.wait()
 
     def hand_back(self) -> None:
-        """The holder has done its turn."""
+        """Return the turn from its holder to the leader."""
         with self._changed:
             self._holder = None
             self._changed.notify_all()
 
     def await_turn(self, resident: Resident) -> None:
-        """Return once *resident* has the turn."""
+        """Wait until *resident* has the turn."""
         with self._changed:
             while self._holder is not resident:
                 self._changed.wait()
 
     def await_leader(self) -> None:
-        """Return once the leader has the turn again."""
+        """Wait until the leader has the turn again."""
         with self._changed:
             while self._holder is not None:
                 self._changed.wait()
 
 
 class Resident:
-    """One launch that takes turns, its thread and its own time."""
+    """One launch that takes turns, with its thread and its own time."""
 
     def __init__(self, layout: Layout, turns: Turns, clock: Clock, work: Callable[[Resident], None]) -> None:
-        """*work* makes the launch of *layout*; it gets this."""
+        """*work* makes the launch of *layout*; it is called with this object."""
         self.layout = layout
         self.residence_s = 0.0  #: time that an item takes, once it has warmed up: threads by items a second
         self.state: State = "new"
@@ -108,7 +108,7 @@ class Resident:
     # ------------------------------------------------------------------ the leader's side
 
     def start(self) -> None:
-        """Run alone until the first window is to begin, or the launch is over."""
+        """Run alone until the first window is due or the launch has ended."""
         self.state = "starting"
         self._thread.start()
         self._turns.give(self)
@@ -120,7 +120,7 @@ class Resident:
         self._turns.give(self)
 
     def cancel(self) -> None:
-        """Have the launch given up at once, and wait until it is gone."""
+        """Cancel the launch, and wait until it has ended."""
         if self.state == "new":
             return
         self._turns.is_cancelled = True
@@ -130,7 +130,7 @@ class Resident:
         self._thread.join()
 
     def join(self) -> None:
-        """Wait for its thread, which has nothing left to do."""
+        """Wait for its thread, which has finished its work."""
         if self.state != "new":
             self._thread.join()
 
@@ -148,24 +148,26 @@ class Resident:
             self._turns.hand_back()
 
     def own_s(self) -> float:
-        """Its time: that in which it was counted, or ran alone."""
+        """Return its own time in seconds: the time in which it was counted or ran alone."""
         if self._since_s is None:
             return self._own_s
         return self._own_s + self.host_clock.monotonic_s() - self._since_s
 
     def own_from(self, at_s: float) -> float:
-        """Its time at the host's *at_s*, which is within the present turn or the end of an earlier one."""
+        """Return its own time at the host's *at_s*, within the present turn or at the end of an earlier
+        one."""
         return self._own_s if self._since_s is None else self._own_s + at_s - self._since_s
 
     def round_up(self, at_s: float) -> None:
-        """Let its time be *at_s* if it is earlier by a rounding error only."""
+        """Set its own time to *at_s* if it is earlier by a rounding error only."""
         if at_s - ROUNDING_S < self.own_s() < at_s:
             self._own_s += at_s - self.own_s()
             while self.own_s() < at_s:
                 self._own_s = nextafter(self._own_s, inf)
 
     def await_others(self) -> None:
-        """Before its first window: stand idle until the others are ready too."""
+        """Wait idle before the first window until the other launches are ready; announce the window to
+        meters."""
         if self.state == "starting":
             self.state = "waiting"
             self.stand()
@@ -173,7 +175,7 @@ class Resident:
             meter.begin_window()
 
     def stand(self) -> None:
-        """Hand the turn back, and go on with the next one."""
+        """Hand the turn back, and continue with the next turn."""
         self.check()
         stopped_s, *_ = [meter.stop() for meter in self.meters] or [self.host_clock.monotonic_s()]
         self._own_s, self._since_s = self.own_from(stopped_s), None
@@ -190,39 +192,39 @@ class Resident:
         self._since_s = since_s
 
     def _skip_until(self, at_s: float) -> None:
-        """Sleep until the host's *at_s*, in short steps: Ctrl-C must not wait for the end of a long skip."""
+        """Sleep until the host's *at_s*, in short steps so that Ctrl-C does not wait for a long skip."""
         while (now_s := self.host_clock.monotonic_s()) < at_s:
             self.host_clock.sleep_until(min(at_s, now_s + LONGEST_STEP_S))
             self.check()
 
     def reach_half(self) -> None:
-        """Read the meters amid a slice."""
+        """Read the meters in the middle of a slice."""
         self.half_s = inf
         for meter in self.meters:
             meter.at_half()
 
     def check(self) -> None:
-        """Raise Cancelled if the heat is given up."""
+        """Raise Cancelled if the heat is cancelled."""
         if self._turns.is_cancelled:
             raise Cancelled
 
 
 class ResidentClock:
-    """The clock of a resident launch: its monotonic time is the launch's own, its wall time the host's."""
+    """The clock of a resident launch: monotonic time is the launch's own time, wall time is the host's."""
 
     def __init__(self, resident: Resident) -> None:
         self._resident = resident
 
     def monotonic_s(self) -> float:
-        """The launch's own time."""
+        """Return the launch's own time."""
         return self._resident.own_s()
 
     def wall_s(self) -> float:
-        """The host's."""
+        """Return the host's wall time."""
         return self._resident.host_clock.wall_s()
 
     def sleep_until(self, at_s: float) -> None:
-        """Return when the launch's time is *at_s*, with the turns of others meanwhile."""
+        """Sleep until the launch's own time is *at_s*; other launches take turns meanwhile."""
         resident = self._resident
         host = resident.host_clock
         while (rest_s := at_s - resident.own_s()) > 0:
