@@ -115,10 +115,10 @@ def begin_check(
 
 
 def resumed_check(study: Path, config: Path | None, file: Path, say: Say, simulate: Path | None) -> Session:
-    """Continue the check of *study* that *file* holds.
+    """Continue the check of *study* in *file*.
 
     Raises:
-        ConfigError: it is a check of another study, or cannot go on here.
+        ConfigError: it is a check of another study, or cannot continue here.
     """
     session = resume_session(file, config, {}, made_by="tuner check", say=say, simulate=simulate)
     with stores.open_store(study, read_only=True) as store:
@@ -133,7 +133,7 @@ def resumed_check(study: Path, config: Path | None, file: Path, say: Say, simula
 
 
 def check_strategy(study: Path, record: StudyRecord) -> Strategy:
-    """Make the strategy of the check *record*, which has the windows of *study*."""
+    """Return the strategy of the check *record*, with the earlier results of *study*."""
     with stores.open_store(study, read_only=True) as parent:
         return recheck_of(record, read_past(parent, recheck_options(record)))
 
@@ -148,8 +148,8 @@ def read_check_of(study: Path, file: Path) -> tuple[StudyRecord, Checked]:
 
 
 def _window_in_turns_s(record: StudyRecord, windows: Sequence[WindowRecord]) -> float:
-    """Return a length that holds `ITEMS_IN_TURNS` items of each layout of *record*, as the *windows* of a
-    study had them; at most the length that the check would have without turns.
+    """Return a window length, in seconds, with `ITEMS_IN_TURNS` items of each layout at the rates of
+    *windows*; at most the length that the check would have without turns.
     """
     needed_s = plan_builder.SHORTEST_IN_TURNS_S
     for layout in record.layouts:
@@ -160,7 +160,7 @@ def _window_in_turns_s(record: StudyRecord, windows: Sequence[WindowRecord]) -> 
 
 
 def _free_name(study: Path) -> Path:
-    """Beside the study, the first number that is free."""
+    """Return the first unused numbered file name next to the study."""
     stem = study.name.removesuffix(".db").removesuffix(".tuner")
     number = 1
     while (found := study.with_name(f"{stem}.check-{number}.tuner.db")).exists():

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Finding, ...]:
-    """What of this box a study of *settings*, kept in *study*, would suffer from; the worst first.
+    """Return the problems of this host for a study of *settings* in the file *study*, the worst first.
 
-    Takes *seconds* to see who else uses the box; 0: nobody looks. Nothing is changed, and nothing started but
-    interpreters that tell what they are.
+    It samples other processes on the host for *seconds*; 0: it does not sample them. It changes nothing, and
+    starts only interpreters, to read their versions.
 
     Raises:
-        ConfigError: the settings ask for nothing that could be measured.
+        ConfigError: the settings describe no layout that can be measured.
     """
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.host_lock import holder_of, usual_path
@@ -65,7 +65,7 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
 
 
 def spec_of(settings: Settings, layouts: Sequence[Layout]) -> ServiceSpec:
-    """Describe the service as a study of *layouts* would start it."""
+    """Return the specification with which a study of *layouts* would start the service."""
     scratch = Path("/nowhere")  # named in commands; never made
     spec, _ = service_of(settings, layouts, StudyName("", ""), scratch, lambda _slug, _text: None)
     return spec

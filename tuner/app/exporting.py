@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def write_section(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, check: bool) -> str:
-    """Write the section of a study into *runbook*, and its pictures next to it; return a line about it.
+    """Write the section of a study into *runbook*, and its pictures next to it; return a line for the user.
 
     Raises:
-        StaleReport: the section would change, and *check* forbids to write it.
-        ConfigError: the runbook cannot be read or written, or is of another format.
+        StaleReport: the section would change, but *check* is set.
+        ConfigError: the runbook cannot be read or written, or has another format.
     """
     from tuner.adapters.text_file import read_text, replace_text
     from tuner.bootstrap import stores
@@ -66,7 +66,7 @@ def write_section(study: Path, runbook: Path, fmt: str | None, options: MadeWith
 
 
 def _section(study: Path, fmt: str, options: MadeWith, runbook: Path) -> tuple[str, dict[Path, str]]:
-    """The page, and the pictures beside it; in a format that has none, the ranking."""
+    """Return the page and its pictures; in a format without pages, the ranking and no pictures."""
     from tuner.reports.documents import PAGE_FORMATS, render_document
     from tuner.reports.ranking.ranking import render_ranking
     from tuner.reports.runbook.runbook import Pictures, runbook_pictures
@@ -78,7 +78,7 @@ def _section(study: Path, fmt: str, options: MadeWith, runbook: Path) -> tuple[s
             )
         return render_ranking(*ranked_as(study, options), fmt), {}
     overview = _overview(study, options)
-    real = runbook.resolve()  # what a link points to: pictures are found from there
+    real = runbook.resolve()  # the target of a link: paths of pictures begin there
     pictures = runbook_pictures(overview, real.stem) if options.pictures else Pictures()
     page = _page(overview, options, pictures.blocks)
     return render_document(page, fmt), {real.with_name(name): svg for name, svg in pictures.files.items()}
@@ -96,7 +96,7 @@ def rendered_page(study: Path, fmt: str, options: MadeWith) -> str:
 
 
 def _overview(study: Path, options: MadeWith) -> Overview:
-    """The study, which has to be one that proposes a layout."""
+    """Return the overview of the study; ConfigError if it is of a kind that recommends no layout."""
     from tuner.app import study_queries
 
     overview = study_queries.overview(
@@ -168,7 +168,7 @@ def write_study_page(
     question: RankingOptions,
     small: bool,
 ) -> str:
-    """Make the page of a study and write it to *target*, if one is given; the arguments are `ranked`'s."""
+    """Render the page of a study, and write it to *target* if given; arguments as for `rank_file`."""
     from tuner.app.model import predict
     from tuner.app.rollouts import starts_of
     from tuner.reports.page import render_page
@@ -180,7 +180,7 @@ def write_study_page(
 
 
 def write_comparison_page(found: StudyComparison, target: Path | None) -> str:
-    """Make the page of a comparison and write it to *target*, if one is given."""
+    """Render the page of a comparison, and write it to *target* if given."""
     from tuner.reports.page.comparison import render_comparison_page
 
     return _written(render_comparison_page(found), target)
@@ -198,10 +198,10 @@ def _written(page: str, target: Path | None) -> str:
 
 
 def compare_studies(before: Path, after: Path, confidence: float | None = None) -> StudyComparison:
-    """The studies in two files compared at *confidence*; None: the lower of what both were asked for.
+    """Compare the studies in two files at *confidence*; None: the lower confidence of the two.
 
     Raises:
-        ConfigError: they are one file, or no layout was measured in both.
+        ConfigError: both are the same file, or no layout was measured in both.
     """
     from tuner.core.planning.compared import compare_studies as compare
 

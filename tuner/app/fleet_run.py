@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def parse_fleet_options(address: str | None, certs: Path | None, *, force: bool) -> FleetAddress | None:
-    """What was typed; None: this box alone.
+    """Return the fleet that the options name; None: this host alone.
 
     Raises:
-        ConfigError: options of a fleet without one.
+        ConfigError: there are options of a fleet but no address.
     """
     if address is not None:
         return FleetAddress(address, certs, force)
@@ -34,10 +34,10 @@ def parse_fleet_options(address: str | None, certs: Path | None, *, force: bool)
 
 
 def check_same_place(record: StudyRecord, file: Path, on: FleetAddress | None) -> None:
-    """A study of a fleet goes on with one, any other does not.
+    """Check that a fleet's study continues on a fleet, and any other study on one host.
 
     Raises:
-        ConfigError: it is the other way round.
+        ConfigError: it does not.
     """
     if is_fleet(record) and on is None:
         raise ConfigError(
@@ -50,12 +50,12 @@ def check_same_place(record: StudyRecord, file: Path, on: FleetAddress | None) -
 
 
 def box_of(on: FleetAddress, settings: Settings | None, say: Say) -> tuple[BoxFacts, int]:
-    """A box of the fleet, which speaks for all of them, and how many there are.
+    """Return a representative host of the fleet, and the number of hosts.
 
-    *settings* are for what the workers there are run by.
+    *settings* are used to read facts about its interpreters; None: they are not read.
 
     Raises:
-        ConfigError: no box is there, or it cannot use the configuration.
+        ConfigError: no host is connected, or it cannot use the configuration.
     """
     from tuner.bootstrap.fleet import first_box
 
@@ -66,7 +66,7 @@ def box_of(on: FleetAddress, settings: Settings | None, say: Say) -> tuple[BoxFa
 
 
 def say_who_is_idle(record: StudyRecord, n_boxes: int, say: Say) -> None:
-    """Where boxes are to stand idle at the end of a grid."""
+    """Print which hosts will be idle at the end of a grid, if any."""
     from tuner.core.search.strategies.fleet_grid import describe_idle_hosts
 
     lines = describe_idle_hosts(record.n_blocks, n_boxes) if record.strategy == "all" else None
@@ -75,10 +75,10 @@ def say_who_is_idle(record: StudyRecord, n_boxes: int, say: Say) -> None:
 
 
 def measure_on_fleet(session: Session, on: FleetAddress, say: Say) -> tuple[int, bool]:
-    """Have the boxes measure; gives the study's exit code, and whether nothing is left to do.
+    """Measure a study on a fleet; return its exit code, and whether nothing is left to measure.
 
     Raises:
-        ConfigError: the scheduler does not answer or let us in, or no box can use the configuration.
+        ConfigError: the scheduler does not answer or refuses access, or no host can use the configuration.
     """
     from tuner.adapters.processes.signals import stopping_by_signal
     from tuner.bootstrap import wire
@@ -98,7 +98,7 @@ def measure_on_fleet(session: Session, on: FleetAddress, say: Say) -> tuple[int,
 
 
 def _ended_wall_s(session: Session) -> float | None:
-    """When what is in the file ended; None: there is nothing yet."""
+    """Return the wall time at which the last launch in the file ended; None: it has no launch."""
     from tuner.bootstrap import stores
 
     if session.is_new:
@@ -108,6 +108,6 @@ def _ended_wall_s(session: Session) -> float | None:
 
 
 def resume_options(on: FleetAddress) -> list[str]:
-    """What is typed to go on there."""
+    """Return the options with which the study is resumed on this fleet."""
     certs = [] if on.certs is None else ["--certs", str(on.certs)]
     return ["--fleet", on.address, *certs, *(["--force"] * on.is_forced)]

@@ -41,14 +41,14 @@ def begin_pilot(
     study: Path | None,
     simulate: Path | None,
 ) -> Session:
-    """Begin a pilot, from which the time of a study is estimated.
+    """Begin a pilot, from which the duration of a study is estimated.
 
     Args:
         config: a config in YAML; None: none was named.
-        options: the settings that were typed.
-        pilot: about how long it may take, as it was typed; None: ten minutes.
+        options: the settings given on the command line.
+        pilot: its approximate duration, as typed (such as ``10m``); None: ten minutes.
         study: the file; None: it is named after the service.
-        simulate: the profile to simulate; None: a service runs.
+        simulate: the profile to simulate; None: a real service runs.
 
     Raises:
         ConfigError: the settings cannot be used here, or the file exists.
@@ -72,7 +72,7 @@ def begin_pilot(
 
 
 def forecast_of(file: Path) -> tuple[StudyRecord, Plan | Unknown]:
-    """Simulate how long the study of *file* would take: its record and a forecast, or why there is none."""
+    """Simulate the planned study of *file*; return its record, and a forecast or the reason for none."""
     from tuner.bootstrap import stores
     from tuner.core.defaults import WITHIN
     from tuner.core.planning.forecast import CAUSES, ForecastOptions, cost_of, questions, savings
@@ -120,7 +120,7 @@ def _slices(
     basis: Basis,
     simulated: Sequence[SimulatedStudy] | None,
 ) -> SlicesForecast | None:
-    """Forecast the planned study if layouts take turns; None: slices are not asked for."""
+    """Forecast the planned study if layouts take turns; None: slices are not requested."""
     from tuner.app.plan_builder import stored_settings
     from tuner.bootstrap.parts.gates import takes_turns
     from tuner.core.planning.forecast import cost_of
@@ -141,7 +141,7 @@ def _slices(
 
 
 def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str | None:
-    """That the study's grid may grow, a sentence; None: its layouts were typed, or have grown already."""
+    """Return a sentence that the grid may grow; None: it cannot grow, or has grown already."""
     from tuner.app import model
     from tuner.core.search.growth import corner_of
     from tuner.reports.plan import growth_sentence
@@ -156,14 +156,14 @@ def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str |
 
 
 def _asked(record: StudyRecord) -> StudySettings:
-    """What the study's config asks for; secrets are of its other sections."""
+    """Return the study section of the config, which holds no secrets."""
     from tuner.config.study import StudySettings
 
     return StudySettings.model_validate(record.config.study)
 
 
 def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
-    """Those of the study that is foretold: a pilot launches some of them."""
+    """Return the layouts of the planned study; a pilot launches some of them."""
     if record.provenance.made_by != "tuner plan":
         return record.layouts
     service = record.config.service
@@ -199,7 +199,7 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
 def _simulated(
     basis: Basis, asked: list[ForecastOptions]
 ) -> dict[ForecastOptions, dict[int, SimulatedStudy]]:
-    """Surface after surface, all questions of each, until the time is over; at least the one asked for."""
+    """Simulate all questions, surface by surface, for `COMPUTES_S` seconds; at least the first question."""
     from tuner.adapters.proc.cores import usable_cores
     from tuner.adapters.processes.worker_processes import each_in_processes
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.strategy import Proposal
     from tuner.core.model.profile import Profile
 
-# A new study with the settings of one that was made before: `tuner grid --like`.
+# A new study with the settings of an earlier one: `tuner grid --like`.
 
 _OWN = ("aa", "check")  #: strategies of studies that rank no layouts
 
@@ -32,15 +32,16 @@ _OWN = ("aa", "check")  #: strategies of studies that rank no layouts
 def settings_like(
     file: Path, *, is_alone: bool, of_first_looks: Collection[str]
 ) -> tuple[dict[str, Any], Profile | None]:
-    """The settings that the study in *file* was begun with, and the profile that a simulated one plays.
+    """Return the settings with which the study in *file* was begun, and its profile if it is simulated.
 
     Args:
         file: the study.
-        is_alone: whether nothing else names the service.
-        of_first_looks: names of settings of a study that ``--quick`` sets, which are left out.
+        is_alone: whether only *file* names the service.
+        of_first_looks: names of study settings that ``--quick`` sets, which are left out.
 
     Raises:
-        ConfigError: the study is not one of `tuner grid`, or keeps no secrets and nothing else names them.
+        ConfigError: the study is not one of `tuner grid`, or it lacks its secrets and nothing else gives
+            them.
     """
     from tuner.bootstrap import stores
     from tuner.config.profile import profile_kept
@@ -67,7 +68,7 @@ def settings_like(
 
 
 def free_name(file: Path) -> Path:
-    """The next numbered name beside the study *file* that no file has: ``web.2.tuner.db``."""
+    """Return the first unused numbered name next to the study *file*, such as ``web.2.tuner.db``."""
     stem = re.sub(r"\.\d+$", "", file.name.removesuffix(".db").removesuffix(".tuner"))
     number = 2
     while (found := file.with_name(f"{stem}.{number}.tuner.db")).exists():
@@ -77,12 +78,12 @@ def free_name(file: Path) -> Path:
 
 #: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
 QUICK = {
-    ("study", "strategy"): "all",  # bounded; a race for an answer may take long
+    ("study", "strategy"): "all",  # of limited duration; a race may take long
     ("study", "window"): "6s",
     ("study", "warmup"): "3s",
     ("study", "repeats"): "3",
     ("study", "max_attempts"): "2",
-    ("study", "foreign_limit"): "0.5",  # a newcomer's box is rarely quiet, and this is no answer to act on
+    ("study", "foreign_limit"): "0.5",  # a new user's host is rarely quiet, and this result is not final
 }
 
 
@@ -97,15 +98,15 @@ def begin_study(
     *,
     quick: bool = False,
 ) -> Session:
-    """Begin a new study: its settings, its record, and the file that it will be kept in.
+    """Begin a new study: return its settings, its record and its file.
 
     Args:
         config: a config in YAML; None: none was named.
-        options: the settings that were typed.
-        simulate: the profile to simulate; None: a service runs.
-        file: of the study; None: it is named after the service.
+        options: the settings given on the command line.
+        simulate: the profile to simulate; None: a real service runs.
+        file: the file of the study; None: it is named after the service.
         on: the fleet that measures; None: this host.
-        like: a study whose settings hold where nothing else is said.
+        like: a study whose settings are the defaults; None: tuner's defaults.
         quick: a first look: few layouts and short windows, unless *options* differ.
 
     Raises:
@@ -114,7 +115,7 @@ def begin_study(
     if quick:
         given: Options = {place: Given("--quick", text) for place, text in QUICK.items()}
         if ("study", "strategy") in options:
-            del given["study", "repeats"]  # as many as that strategy has
+            del given["study", "repeats"]  # that strategy has its own number
         options = {**given, **options}
     before = kept = None
     if like is not None:
@@ -151,7 +152,7 @@ def begin_study(
 
 
 def _first_launches(record: StudyRecord, *, is_fleet: bool) -> Sequence[Proposal]:
-    """The launches that the study begins with."""
+    """Return the first launches of the study."""
     if is_fleet:
         from tuner.study.fleet.study import least_on_fleet
 
@@ -178,7 +179,7 @@ _STUDY = {
 
 
 def demo_session(file: Path, say: Say) -> Session:
-    """Build the study of the built-in service in five layouts, kept in *file*."""
+    """Return the session of the demo: the built-in service in five layouts, stored in *file*."""
     from tuner.app.plan_builder import build_plan
     from tuner.app.session import load_request, new_session
     from tuner.config.load import Given
@@ -187,7 +188,7 @@ def demo_session(file: Path, say: Say) -> Session:
     texts = {
         **_STUDY,
         ("study", "cores"): str(_cores()),
-        ("study", "foreign_limit"): str(n_cpus),  # others may use them all: said below the ranking
+        ("study", "foreign_limit"): str(n_cpus),  # other processes may use all; a note reports it
     }
     options: Options = {place: Given("tuner demo", text) for place, text in texts.items()}
     settings, _ = load_request(None, options, None)
@@ -195,7 +196,7 @@ def demo_session(file: Path, say: Say) -> Session:
 
 
 def _cores() -> int:
-    """The cores to plan layouts for: those of this host, but enough of them for five layouts."""
+    """Return the number of cores to plan layouts for: this host's, limited to 2..`MOST_CORES`."""
     from tuner.adapters.proc.cores import usable_cores
 
     return max(2, min(MOST_CORES, whole_cores(usable_cores().count)))

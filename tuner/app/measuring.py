@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.strategy import Strategy
     from tuner.ports import Box, Stop
 
-# The number of clients of a new study, found before anything is measured.
+# The search for the number of clients of a new study, before anything is measured.
 
 
 def with_clients_found(
@@ -40,9 +40,9 @@ def with_clients_found(
     say: Callable[[str], object],
     stop_requested: Callable[[], bool],
 ) -> StudyRecord:
-    """*record* with the number of clients that load its layouts, where a closed loop lacks one.
+    """Return *record* with the number of clients that load its layouts, if a closed loop lacks one.
 
-    Where it cannot be found, the record and the feeder stay with the least that gives each thread a request.
+    If the search fails, record and feeder use the smallest number that gives each thread a request.
     """
     from tuner.core.domain.load import first_clients, render_found
     from tuner.core.errors import MeasurementError
@@ -81,16 +81,16 @@ def measure(
     *,
     looks: bool = False,
 ) -> tuple[int, bool]:
-    """Measure what *strategy* asks for; gives the study's exit code, and whether nothing is left to do.
+    """Measure the launches of *strategy*; return the exit code, and whether nothing is left to measure.
 
     Args:
         session: the study and its file.
-        strategy: a new one, which has seen nothing.
-        metrics: where metrics are to be had; None: nowhere.
-        looks: a study that asks for it begins with a first look.
+        strategy: a new strategy.
+        metrics: where to serve metrics; None: nowhere.
+        looks: whether the study begins with a first look, if its record has one.
 
     Raises:
-        ConfigError: nothing can be measured, or *metrics* are asked for and cannot be had.
+        ConfigError: nothing can be measured, or *metrics* cannot be served.
     """
     from tuner.adapters.processes.signals import stopping_by_signal
 
@@ -135,10 +135,10 @@ def measure(
 
 
 def _simulated(record: StudyRecord, strategy: Strategy, say: Say, metrics: MetricsAsked | None) -> Strategy:
-    """Print that the study is simulated; return its strategy, which predicts no time.
+    """Print that the study is simulated; return its strategy without a forecast of time.
 
     Raises:
-        ConfigError: *metrics* are asked for.
+        ConfigError: *metrics* are requested.
     """
     from tuner.core.search.strategies.of_study import Unforeseen
 
@@ -156,7 +156,7 @@ def _settle(session: Session, stop: Stop, say: Say, box: Box, warn: Warn, say_in
     """Print the beginning of a study, and find the number of clients that a new one lacks.
 
     Raises:
-        KeyboardInterrupt: the user ended it meanwhile.
+        KeyboardInterrupt: the user stopped the study meanwhile.
     """
     from tuner.bootstrap.parts.services import http_feeder_of
 
@@ -193,11 +193,11 @@ def _grew(followed: Followed, parts: Parts, study: StudyRecord) -> None:
         parts.say(f"The grid has grown. {beginning_grown(study)}")
 
 
-# What is said before a study starts anything.
+# The lines printed before a study starts anything.
 
 
 def beginning(settings: Settings, record: StudyRecord, *, is_new: bool, n_hosts: int = 1) -> Sequence[str]:
-    """What is measured, for how long and what is started, in lines."""
+    """Return lines on what the study measures and starts, and its expected duration."""
     from tuner.reports.beginning import describe_start
     from tuner.study.first_look import before
 
@@ -215,7 +215,7 @@ def beginning(settings: Settings, record: StudyRecord, *, is_new: bool, n_hosts:
 
 
 def beginning_grown(record: StudyRecord) -> str:
-    """How long the study takes whose grid has grown."""
+    """Return a sentence on the duration of a study whose grid has grown."""
     from tuner.reports.beginning import describe_times
     from tuner.study.first_look import before
 
@@ -266,7 +266,7 @@ def _feeds(settings: Settings) -> str:
 
 
 def first_look_shown(file: Path) -> str:
-    """The provisional ranking of the study in *file*; empty: it has none, or better is known by now."""
+    """Render the provisional ranking of the study in *file*; empty: no first look, or later windows exist."""
     from tuner.bootstrap.stores import open_store
     from tuner.reports.beginning import render_first_look
     from tuner.study.first_look import windows_of

@@ -44,9 +44,10 @@ def predict(
     confidence: float | None = None,
     question: RankingOptions | None = None,
 ) -> tuple[Overview, Calibrated | str]:
-    """The study in *file* as it stands, and the model fitted to it, of the variant of its best layout.
+    """Return the overview of the study in *file*, and the model of the variant of its best layout.
 
-    Where that cannot be fitted, why not: a sentence. The arguments are those of `study_queries.ranked`.
+    If the model cannot be fitted, a sentence with the reason takes its place. Arguments as for
+    `study_queries.rank_file`.
     """
     with open_store(file, read_only=True) as store:
         sums = store.sums()
@@ -60,19 +61,19 @@ def _prediction_of(store: Store, seen: Overview, sums: Sums) -> Calibrated | str
     from tuner.study.calibration_run import read_calibration
 
     try:
-        # by its name alone, as pages tell no folders of ours
+        # only the file name, because pages show no folders of this host
         return read_calibration(store, seen.name, variant=variant, sums=sums)
     except ConfigError as error:
         return f"{error.problem}."
 
 
 def calibrate_file(file: Path, *, variant: str | None = None) -> Calibrated:
-    """The service in *file*: a study, of which every window of one variant is used, or a profile in YAML.
+    """Calibrate the service in *file*, a study or a profile in YAML, from all windows of one variant.
 
-    *variant* is which of them; None: the service as it is, or the only one that the study has.
+    *variant* names the variant; None: the service without a variant, or the study's only variant.
 
     Raises:
-        ConfigError: it is neither, or has nothing to calibrate on.
+        ConfigError: the file is neither, or has nothing to calibrate on.
     """
     if file.suffix.lower() in (".yaml", ".yml"):
         if variant is not None:
@@ -92,10 +93,10 @@ def calibrate_file(file: Path, *, variant: str | None = None) -> Calibrated:
 
 
 def calibrate_variants(file: Path) -> tuple[list[Calibrated], dict[str, str]]:
-    """The service in *file*, each variant of it by itself, and why others cannot be told.
+    """Calibrate each variant of the service in *file*; also return the error text of each that failed.
 
     Raises:
-        ConfigError: there is nothing to calibrate on.
+        ConfigError: no variant can be calibrated.
     """
     if file.suffix.lower() in (".yaml", ".yml"):
         return [calibrate_file(file)], {}
@@ -117,7 +118,7 @@ def calibrate_variants(file: Path) -> tuple[list[Calibrated], dict[str, str]]:
 
 
 def write_profile(file: Path, calibrated: Calibrated) -> None:
-    """Write what *calibrated* found as a profile that `tuner grid --simulate` and `tuner predict` read."""
+    """Write *calibrated* as a profile that `tuner grid --simulate` and `tuner predict` read."""
     from tuner.adapters.text_file import replace_text
     from tuner.config.profile import render_profile
 
@@ -127,10 +128,10 @@ def write_profile(file: Path, calibrated: Calibrated) -> None:
 def simulate_layouts(
     profile: Profile, machine: Machine, layouts: Sequence[Layout], what_if: WhatIf
 ) -> SimulatedLayouts:
-    """What *layouts* give on *machine*, event by event, with the changes of *what_if* made.
+    """Simulate *layouts* on *machine*, event by event, with the changes of *what_if*.
 
     Raises:
-        ConfigError: there is no program that simulates, or one of *layouts* cannot be simulated.
+        ConfigError: the simulator program is missing, or one of *layouts* cannot be simulated.
     """
     from tuner.adapters.virtual.simulator import simulate_all
     from tuner.core.model.simulation.layouts import scenarios, simulate_layouts
@@ -155,11 +156,11 @@ def begin_calibration(
 
     Args:
         config: a config in YAML; None: none was named.
-        options: the settings that were typed.
-        launches: how many; None: 3.
-        windows: of each launch; None: 2.
+        options: the settings given on the command line.
+        launches: number of launches; None: 3.
+        windows: windows of each launch; None: 2.
         study: the file; None: it is named after the service.
-        simulate: the profile to simulate; None: a service runs.
+        simulate: the profile to simulate; None: a real service runs.
 
     Raises:
         ConfigError: the settings cannot be used here, or the file exists.
@@ -198,13 +199,13 @@ def explain_file(
     confidence: float | None = None,
     cores: float | None = None,
 ) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:
-    """The study in *file*, what binds its layouts (or why that is not known), and rules to size it by.
+    """Return the study in *file*, the bottlenecks of its layouts (or why unknown), and sizing rules.
 
-    The rules are for *cores* (None: for what the study ran on), those of the fastest layout's variant first;
-    *question* may limit memory, and *confidence* (None: the study's own) is that of what passes the limit.
+    The rules are for *cores* (None: the study's cores), those of the fastest layout's variant first.
+    *question* may limit memory; *confidence* (None: the study's own) applies to the comparison with limits.
 
     Raises:
-        ConfigError: a confidence is given, and there is no limit.
+        ConfigError: *confidence* is given without a limit.
     """
     from tuner.core.ranking.ranked import RankingOptions
 

@@ -43,20 +43,20 @@ def plan_record(
     options: Options | None = None,
     config: Path | None = None,
 ) -> StudyRecord:
-    """Return the study that *settings* ask for, on this host and now.
+    """Return the record of the study that *settings* describe, on this host and now.
 
     Args:
-        settings: of the study.
-        quick: a few layouts for all.
-        profile: of a simulated study: the service is the profile's, and the host a simulated one of
-            as many cores as asked for. None: a service runs.
-        on: the host of a fleet that stands for all (its provenance has the facts of the workers), and how
-            many there are: a grid without a number of repeats keeps all of them busy. None: this host.
-        options: those that the settings come from, in addition to a config; None: not known any more.
-        config: the config that the study keeps the name of; None: it keeps none.
+        settings: the settings of the study.
+        quick: whether to measure only a few of the layouts.
+        profile: the profile of a simulated study, which gives the service; the simulated host has the
+            requested number of cores. None: a real service runs.
+        on: the representative host of a fleet (its provenance has the facts of the workers), and the number
+            of hosts: a grid without a number of repeats keeps all of them busy. None: this host.
+        options: the command-line options behind the settings, in addition to a config; None: unknown.
+        config: the config whose name the study stores; None: it stores none.
 
     Raises:
-        ConfigError: what is to be simulated cannot be, or a layout is of a variant that there is not.
+        ConfigError: the profile or a layout cannot be simulated, or a layout has an unknown variant.
     """
     from tuner.adapters.proc.cores import usable_cores
     from tuner.bootstrap.parts.provenance import provenance_here
@@ -125,7 +125,7 @@ def build_plan(
     on: tuple[BoxFacts, int] | None = None,
     config: Path | None = None,
 ) -> StudyRecord:
-    """Build the record of a new study, and print which layouts and cores are left out.
+    """Build the record of a new study, and print omitted layouts and a changed number of cores.
 
     The arguments are those of `plan_record`.
 
@@ -146,7 +146,7 @@ def build_plan(
 
 
 def _typed_for_study(options: Options) -> str:
-    """What was typed for the study section, as JSON, by its names."""
+    """Return the typed options of the study section, as a JSON object of name to text."""
     typed = {place[1]: given.text for place, given in options.items() if place[0] == "study"}
     return json.dumps(typed, sort_keys=True)
 
@@ -197,7 +197,7 @@ def can_slice(record: StudyRecord, file: Path) -> bool:
 
 
 def _looks_first(settings: Settings) -> bool:
-    """Whether a study begins with a first look: nobody has said how long it may take, or of what it is."""
+    """Return whether a study begins with a first look: a race with no layouts, budget or short window set."""
     asked = settings.study
     return (
         asked.strategy == "race"
@@ -209,9 +209,9 @@ def _looks_first(settings: Settings) -> bool:
 
 
 def _may_grow(settings: Settings) -> bool:
-    """Whether the layouts are those of a grid, and whether more give more is to be seen by throughput.
+    """Return whether the grid may grow: no layouts were chosen, and throughput can rise with more threads.
 
-    At a fixed rate throughput is the rate; more items per CPU second are no matter of more threads.
+    At a fixed rate, throughput is the rate. Other objectives do not grow with the number of threads.
     """
     service = settings.service
     is_at_a_rate = (
@@ -223,10 +223,10 @@ def _may_grow(settings: Settings) -> bool:
 def requested_layouts(
     settings: Settings, box_cores: float, *, is_simulated: bool = False
 ) -> tuple[int, tuple[Layout, ...]]:
-    """The cores that the layouts are for, and the layouts, on a box that offers *box_cores*; all checked.
+    """Return the number of cores to plan for, and the checked layouts, on a host with *box_cores*.
 
     Raises:
-        ConfigError: there is none, or one that the service, or a profile that is simulated, has not got.
+        ConfigError: no layout is left, or one cannot run on the service or the simulated profile.
     """
     cores = settings.study.cores or whole_cores(box_cores)
     layouts = settings.layouts_for(cores)
@@ -256,10 +256,10 @@ def _simulated_cores(profile: Profile) -> int:
 
 
 def check_simulated(layouts: Sequence[Layout]) -> None:
-    """Before anything is simulated: a profile can play *layouts*.
+    """Check that a profile can simulate *layouts*.
 
     Raises:
-        ConfigError: one is of a variant, or too large.
+        ConfigError: one has a variant, or is too large.
     """
     if variants := [str(layout) for layout in layouts if layout.variant]:
         raise ConfigError(
@@ -270,9 +270,9 @@ def check_simulated(layouts: Sequence[Layout]) -> None:
 
 
 def _check_variants(service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]) -> None:
-    """Where a service tells of no variants, layouts are of none, or what is measured is not what is named.
+    """Check that no layout names a variant if the service has none; else its name would be ignored.
 
-    Its command or environment may have the name of one filled in all the same.
+    A command or environment with ``{variant}`` is accepted.
     """
     of_variants = [str(layout) for layout in layouts if layout.variant]
     reported = [*service.command, *service.environment.values()] if service.kind == "script" else []
@@ -284,7 +284,7 @@ def _check_variants(service: CrashProcessorSettings | ScriptSettings, layouts: S
 
 
 def check_modelled(layouts: Sequence[Layout]) -> None:
-    """Before the model is asked for *layouts*: it answers within seconds, and means something.
+    """Check that the model can compute *layouts* within seconds.
 
     Raises:
         ConfigError: one has too many threads.
@@ -299,20 +299,20 @@ def check_modelled(layouts: Sequence[Layout]) -> None:
 
 
 def another_stream(record: StudyRecord, name: str) -> StudyRecord:
-    """*record*, which if it is simulated meets other windows than studies of another *name*."""
+    """Return *record*; a simulated one gets a random stream of windows that depends on *name*."""
     if not is_simulated(record):
         return record
     return replace(record, provenance=replace(record.provenance, simulated_stream=name))
 
 
 def stored_settings(record: StudyRecord, file: Path, command: str) -> Settings:
-    """What the study in *file* was asked for; of a simulated one its study section, it has no other.
+    """Return the settings of the study in *file*; a simulated study has only the study section.
 
-    A simulated one was for its box's cores, whether they were asked for or its profile's. *command* is what
-    to type instead, with a config.
+    A simulated study keeps the cores of its host, requested or from the profile. *command* is the
+    replacement, with a config, that the hint of the error names.
 
     Raises:
-        ConfigError: they hold secrets, which are not kept, or they do not hold here.
+        ConfigError: the settings need secrets, which the file does not store, or are invalid here.
     """
     from tuner.config.load import settings_of_study
 
@@ -326,15 +326,15 @@ def stored_settings(record: StudyRecord, file: Path, command: str) -> Settings:
 
 
 def _source(record: StudyRecord) -> str:
-    """What a study's settings came from."""
+    """Return a description of the source of a study's settings."""
     return "the command and its settings, as before" if record.provenance.is_command_typed else "the config"
 
 
 def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], object]) -> None:
-    """Before a study goes on: it must offer the cores it was begun on; another host is only worth a word.
+    """Check that this host offers the cores of a study to resume; *warn* if it is another host.
 
     Raises:
-        ConfigError: this box offers other cores.
+        ConfigError: this host offers another number of cores.
     """
     from tuner.adapters.proc.cores import usable_cores
 
@@ -352,7 +352,7 @@ def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], object
 
 
 def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> None:
-    """Before a simulated study goes on: with *profile* as it was begun.
+    """Check that a simulated study is resumed with an unchanged *profile*.
 
     Raises:
         ConfigError: the profile has changed since.
@@ -369,7 +369,8 @@ def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> Non
 
 
 def _simulated_config(settings: Settings, profile: Profile) -> StoredConfig:
-    """As a study keeps it: what was asked, and the whole profile, so that it goes on without its file."""
+    """Return the stored config: settings and the whole profile, so that the study resumes without its
+    file."""
     from tuner.config.load import canonical_json
     from tuner.config.profile import profile_texts
 
@@ -378,7 +379,7 @@ def _simulated_config(settings: Settings, profile: Profile) -> StoredConfig:
 
 
 def _simulated_provenance(profile: Profile, cores: int) -> Provenance:
-    """What is known of a box that is none; its kind as the same facts of a real one tell it."""
+    """Return the facts of a simulated host, under the same names as those of a real host."""
     machine = profile.machine_of(cores)
     siblings = machine.cores / (machine.physical_cores or machine.cores)
     return Provenance(

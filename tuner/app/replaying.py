@@ -18,7 +18,7 @@ _MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
 
 
 def suite_of(text: str) -> Suite | RecordedStudy:
-    """Return tuner's own suite called *text*, or the suite or study in the file of that name."""
+    """Return the built-in suite named *text*, or the suite or study in the file of that name."""
     from tuner.app.session import is_study
     from tuner.config.suite import read_suite
     from tuner.core.search.own_suites import OWN_SUITES, own_suite
@@ -60,7 +60,7 @@ def replayed(
 
 
 def _replayed(job: ReplayJob, part: tuple[int, int, int]) -> list[ReplayedStudy]:
-    """The runs from one number to another, surface by surface."""
+    """Replay the runs of *part* (first number, end number, repeats), surface by surface."""
     from tuner.core.planning.replay import replay as replay_one
 
     first, end, repeats = part

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tuner.core.ranking.ranked import Ranking, RankingOptions
     from tuner.reports.ranking.first_screen import Starts
 
-# How the service of a study is started in one of its layouts, for good.
+# The commands that start the service of a study permanently in one of its layouts.
 
 
 def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
-    """What puts *layout* into production, by what the study *record* kept; else why that is not known."""
+    """Return the rollout of *layout* according to the study *record*, or the reason why it is unknown."""
     from tuner.services.catalogue import known_services
     from tuner.services.derived.rollouts import rollout_of
 
@@ -35,7 +35,7 @@ def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
 
 
 def starts_of(overview: Overview) -> Starts:
-    """How the best layout of a study is started in production, and the one in use."""
+    """Return the rollouts of a study's best layout and of the layout in use."""
     from tuner.reports.ranking.first_screen import Starts
 
     study, best, current = overview.study, overview.ranking.best, overview.ranking.current
@@ -52,13 +52,13 @@ def rollout(
     confidence: float | None = None,
     question: RankingOptions | None = None,
 ) -> tuple[Rollout, bool]:
-    """What puts *layout* (None: the leader of the ranking) into production, and whether that is an answer.
+    """Return the rollout of *layout* (None: the ranking's leader), and whether it is a final result.
 
-    *confidence* and *question* are those of `ranked`. A layout that was asked for is always an answer.
+    *confidence* and *question* are those of `rank_file`. A given *layout* always counts as final.
 
     Raises:
-        ConfigError: the study was simulated, or has no such layout, or its service is not known here.
-        MeasurementError: no layout was asked for, and nothing was measured.
+        ConfigError: the study was simulated, lacks the layout, or its service is unknown here.
+        MeasurementError: no layout was given, and nothing was measured.
     """
     from tuner.core.ranking.race_result import is_answer
     from tuner.reports.snippets.provenance import provenance

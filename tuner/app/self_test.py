@@ -39,13 +39,13 @@ def begin_self_test(
 
     Args:
         config: a config in YAML; None: none was named.
-        options: the settings that were typed.
-        layout: the layout, as it was typed.
-        repeats: pairs of launches; None: as many as the budget has room for, else 10.
+        options: the settings given on the command line.
+        layout: the layout as typed, such as ``4x6``.
+        repeats: pairs of launches; None: as many as fit into the budget, else 10.
         windows: windows of each launch; None: 3.
-        slices: auto: the launches of a pair take turns where the service allows it.
+        slices: auto: the launches of a pair take turns if the service allows it.
         study: the file; None: it is named after the service.
-        simulate: the profile to simulate; None: a service runs.
+        simulate: the profile to simulate; None: a real service runs.
 
     Raises:
         ConfigError: no layout is named, the settings cannot be used here, or the file exists.

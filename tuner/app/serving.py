@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where studies are to be seen."""
+    """The address and access token of the served studies."""
 
     address: Address
     token: str | None  #: None: nobody needs one
@@ -34,10 +34,10 @@ class Served:
 
 @contextmanager
 def studies_served(files: Sequence[Path], address: Address) -> Iterator[Served]:
-    """Show the studies *files* (a folder stands for those in it) at *address* inside the ``with`` block.
+    """Serve the studies *files* (files or folders of studies) at *address* inside the ``with`` block.
 
     Raises:
-        ConfigError: one is no study, or nobody can listen there.
+        ConfigError: a file is not a study, or the address cannot be used.
     """
     from tuner.adapters.web.server import serving
     from tuner.adapters.web.site import Site, TokenGate
@@ -50,7 +50,7 @@ def studies_served(files: Sequence[Path], address: Address) -> Iterator[Served]:
 
 
 class _Shelf:
-    """The studies that were named, and those that are in the folders that were named, at this moment."""
+    """The named studies, and the present studies in the named folders."""
 
     def __init__(self, named: Sequence[Path]) -> None:
         self._named = tuple(named)
@@ -58,12 +58,12 @@ class _Shelf:
         if not named:
             raise ConfigError("no study is named")
         for file in named:
-            if not file.is_dir():  # what is wrong with one in a folder is said in the list
-                with open_store(file, read_only=True):  # says what is wrong with it
+            if not file.is_dir():  # the list shows errors of studies in folders
+                with open_store(file, read_only=True):  # raises the error of the file
                     pass
 
     def studies(self) -> Mapping[str, Shown]:
-        """By name; another one of a name has as many of its folders before it as tell them apart."""
+        """Return the studies by name; equal names get parent folders as a prefix until they differ."""
         found: dict[str, Shown] = {}
         for file in self._files():
             if file not in self._shown:
@@ -97,7 +97,7 @@ def _shown(file: Path) -> Shown:
 
 
 def _without_folder(make: Callable[[Path], T], file: Path) -> T:
-    """What *make* gives; what it says is wrong names no folder of this box, which is no reader's business."""
+    """Return the result of *make*; remove this host's folders from its error texts."""
     try:
         return make(file)
     except ConfigError as error:
@@ -119,7 +119,7 @@ def _page(file: Path) -> bytes:
 
 
 def _facts(file: Path) -> dict[str, Any]:
-    """Those of `tuner rank --json`."""
+    """Return the JSON of `tuner rank --json`."""
     from tuner.app.study_queries import rank_file
     from tuner.reports.ranking.ranking_data import render_ranking_json
 
@@ -128,7 +128,7 @@ def _facts(file: Path) -> dict[str, Any]:
 
 
 def _now(file: Path) -> dict[str, Any]:
-    """What runs, as figures and in words."""
+    """Return the present state of the study, as figures and as text."""
     from tuner.core.text.safe_text import visible
     from tuner.reports.live.live import moment_facts
     from tuner.reports.page.blocks import Facts, Text
@@ -147,7 +147,7 @@ def _now(file: Path) -> dict[str, Any]:
 
 
 def _summary(file: Path) -> dict[str, Any]:
-    """Of the list of studies."""
+    """Return the entry for the list of studies."""
     from tuner.core.domain.records import is_simulated
 
     with open_store(file, read_only=True) as store:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def new_session(settings: Settings, record: StudyRecord, file: Path, *, option: str = "--study") -> Session:
-    """A new file for *record*; *option* is what names it.
+    """Return a session with a new file for *record*; *option* is the command-line option that names it.
 
     Raises:
         ConfigError: the file is there already.
@@ -37,8 +37,8 @@ def new_session(settings: Settings, record: StudyRecord, file: Path, *, option: 
 
 
 def check_new(file: Path, *, option: str = "--study") -> None:
-    """ConfigError when *file*, which *option* names, is there already."""
-    # unlike Path's, no error where a folder may not be entered: told when it is made
+    """Raise ConfigError if *file*, which *option* names, exists already."""
+    # unlike Path.exists, no error for a folder without access: creating the file reports it
     if os.path.lexists(file):
         raise ConfigError(
             f"{file} exists already, and a study is never overwritten",
@@ -56,11 +56,11 @@ def resume_session(
     simulate: Path | None = None,
     is_here: bool = True,
 ) -> Session:
-    """Go on with what *file* holds, which the command *made_by* has begun; not *is_here*: on a fleet.
+    """Return a session that continues *file*, begun by the command *made_by*; not *is_here*: on a fleet.
 
     Raises:
-        ConfigError: something else was begun in the file, *config*, *options* or *simulate* ask for something
-            else, or this is another box.
+        ConfigError: another command began the file; *config*, *options* or *simulate* differ from it; or this
+            host has another number of cores.
     """
     from tuner.app.plan_builder import check_same_box, check_same_profile, stored_settings
     from tuner.bootstrap import stores
@@ -107,7 +107,7 @@ def resume_session(
 
 
 def original_options(record: StudyRecord) -> Options | None:
-    """What was typed for the study section where *record* was begun; None: the file does not tell."""
+    """Return the options typed for the study section when *record* was begun; None: not stored."""
     from tuner.config.load import Given
 
     if (kept := record.provenance.study_typed) is None:
@@ -116,7 +116,7 @@ def original_options(record: StudyRecord) -> Options | None:
         typed = json.loads(kept)
     except (ValueError, RecursionError):
         typed = None
-    if not isinstance(typed, dict):  # a stranger's file
+    if not isinstance(typed, dict):  # a file that tuner did not write
         raise ConfigError(
             f"cannot read the options that the study was started with: study_typed is {kept[:80]!r}",
             hint="Continue without the config, or restore the file from a backup.",
@@ -128,10 +128,10 @@ def original_options(record: StudyRecord) -> Options | None:
 
 
 def _changes_of_study(record: StudyRecord, document: Document, options: Options, say: Say) -> list[str]:
-    """What the config's study section says that is not what the study was begun with.
+    """Return the differences of the config's study section from the settings of the study.
 
-    An option that began it stands over the config's; where the file does not tell which did, a setting that
-    one may have replaced is told, and the study's holds.
+    Options of the first session override the config. If the file does not store them, settings that they may
+    have replaced are printed, and the study's settings apply.
     """
     from tuner.config.legacy import SET_BY_CONFIG_ALONE, fill_defaults, study_overrides
     from tuner.core.domain.stored_config import list_changed_settings
@@ -151,11 +151,11 @@ def _changes_of_study(record: StudyRecord, document: Document, options: Options,
 
 
 def _matters(change: str, options: Options, *, simulated: bool) -> bool:
-    """Whether a study could not go on after this *change* of its settings.
+    """Return whether *change* of the settings forbids to resume the study.
 
-    The file fixes the study section, options of the command line that began it included; what is typed again
-    has to be the same; what the config's says is looked at by itself (`_changes_of_study`). A brake changes
-    nothing of what is measured: the one given now holds. Cautions are this tuner's words.
+    The file fixes the study section, including its first options: options typed again must be the same.
+    `_changes_of_study` checks the config's study section. Safety limits do not change the measurements, so
+    the present ones apply. Cautions are texts of this version of tuner.
     """
     section, _, name = change.partition(":")[0].partition(".")
     if section == "study":
@@ -164,21 +164,21 @@ def _matters(change: str, options: Options, *, simulated: bool) -> bool:
 
 
 def going_on(record: StudyRecord, file: Path, *, again: bool = False) -> str:
-    """What to type to go on with what *file* holds.
+    """Return the command that continues the study in *file*.
 
-    With the config or the command if *again*, or if they hold secrets, which the file does not.
+    It includes the config or the service's command if *again* is set, or if the file lacks their secrets.
     """
     before, after = resume_arguments(record, again=again)
     words = record.provenance.command.split()
     if parent := record.provenance.check_of:
-        beside = file.with_name(parent)  # where a check is kept unless told otherwise
+        beside = file.with_name(parent)  # the default place of a check
         words.append(str(beside) if beside.exists() else parent)
     words += [*before, "--resume", str(file)]
     return shlex.join([*words, *after])
 
 
 def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None) -> None:
-    """What was measured is never gone on with by simulating; a simulated study keeps its profile.
+    """Check that a measured study is not continued by a simulation.
 
     Raises:
         ConfigError: *file* was measured, and *simulate* names a profile.
@@ -191,7 +191,7 @@ def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None) -> N
         )
 
 
-# The settings that a config and the options of a command ask for.
+# The settings of a config and of the options of a command.
 
 
 _SQLITE = b"SQLite format 3\0"  #: the first bytes of every file that is kept by SQLite
@@ -199,7 +199,7 @@ _SQLITE = b"SQLite format 3\0"  #: the first bytes of every file that is kept by
 
 @contextmanager
 def naming_option(option: str) -> Iterator[None]:
-    """What is wrong with the value of *option* is told with its name before it."""
+    """Prefix ConfigErrors inside the block with the name of *option*."""
     try:
         yield
     except ConfigError as error:
@@ -207,9 +207,9 @@ def naming_option(option: str) -> Iterator[None]:
 
 
 def is_study(file: Path) -> bool:
-    """Whether *file* is a study: by its first bytes, so that it may have any name.
+    """Return whether *file* is a study, according to its first bytes; it may have any name.
 
-    One that is called ``*.db`` is taken for one in any case: if it is missing or no study, that is told.
+    A name ``*.db`` always counts as a study, so that opening a missing or wrong file gives a clear error.
     """
     return file.suffix == ".db" or _is_sqlite(file)
 
@@ -221,7 +221,7 @@ def _is_sqlite(file: Path) -> bool:
         with file.open("rb") as opened:
             return opened.read(len(_SQLITE)) == _SQLITE
     except OSError:
-        return False  # told where a config is read
+        return False  # reading it as a config reports the error
 
 
 def load_request(
@@ -233,13 +233,13 @@ def load_request(
     look: DocumentLook | None = None,
     profile: Profile | None = None,
 ) -> tuple[Settings, Profile | None]:
-    """The settings, and the profile to simulate; then only the study section of *config* is used.
+    """Return the settings, and the profile to simulate; with a profile only the study section is used.
 
-    *kept* is what a study that goes on was begun with, *look* is for its config; see `load_settings`.
-    *profile* is the one that it plays, where no other one is named.
+    *kept* are the settings of a study to resume, *look* is called with its config; see `load_settings`.
+    *profile* is the study's own profile, used if *simulate* names no other.
 
     Raises:
-        ConfigError: with everything that is wrong in either, or options that a simulated box has no use for.
+        ConfigError: all errors of config and options, or options that a simulated study cannot use.
     """
     from tuner.bootstrap.configs import settings_of
 

@@ -46,13 +46,13 @@ def rank_file(
     confidence: float | None = None,
     question: RankingOptions | None = None,
 ) -> tuple[StudyRecord, Ranking]:
-    """The study in *file* and its ranking; *current* is the layout that every row is compared with.
+    """Return the study in *file* and its ranking; every row is compared with the layout *current*.
 
-    *confidence* is the study's own where none is given; *question* (objective, limits, costs) likewise.
-    A race has an answer to its own question only: to another one its launches are ranked as they are.
+    *confidence* and *question* (objective, limits, costs) default to those of the study. The result of a race
+    holds only for its own question; for any other question its launches are ranked without that result.
 
     Raises:
-        ConfigError: a race was asked for its answer at another confidence, which it has none for.
+        ConfigError: the study is a race with another confidence.
     """
     from tuner.core.ranking.ranked import RankingOptions
 
@@ -85,7 +85,7 @@ def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> Nex
         invalid,
         seen.n_launches,
         n_invalid=sum(one.n_windows for one in seen.sums.void),
-        # a window may have two of these reasons: of each launch no more than it has windows
+        # a window may have two of these reasons, so the number of its launch's windows is the limit
         n_of_host=sum(
             min(one.n_windows, sum(one.reasons[slug] for slug in OF_HOST)) for one in seen.sums.void
         ),
@@ -102,7 +102,7 @@ def overview(
     confidence: float | None = None,
     question: RankingOptions | None = None,
 ) -> Overview:
-    """The study in *file* as it stands, of one moment; the arguments are those of `ranked`."""
+    """Return a consistent overview of the study in *file*; arguments as for `rank_file`."""
     with open_store(file, read_only=True) as store:
         return overview_of(store, file, current=current, confidence=confidence, question=question)
 
@@ -116,7 +116,7 @@ def overview_of(
     question: RankingOptions | None = None,
     sums: Sums | None = None,
 ) -> Overview:
-    """The same of a *store* that is open, *file* its own; *sums* are the store's where they are known."""
+    """Return the overview of an open *store* of *file*; *sums*: its window sums, None: read from it."""
     from tuner.core.ranking.overview import Overview
     from tuner.core.ranking.ranked import RankingOptions
 
@@ -159,19 +159,19 @@ def _can_slice(seen: _Ranked, file: Path) -> bool:
 
 
 def live_now(file: Path) -> tuple[Live | None, bool]:
-    """What runs now of the study in *file* (None: nothing, or nobody says), and whether a tuner writes it."""
+    """Return the live state of the study in *file* (None: unknown), and whether a tuner writes the file."""
     from tuner.adapters.sqlite.study_file import is_held
     from tuner.adapters.terminal.live_file import read_live
 
     try:
         held = is_held(file)
     except OSError:
-        return None, False  # told where the file is opened
+        return None, False  # opening the file reports the error
     return (read_live(file), True) if held else (None, False)
 
 
 def study_stamp(file: Path) -> tuple[tuple[int, int] | None, ...]:
-    """Changes whenever something was written into the study in *file*."""
+    """Return a value that changes whenever the study in *file* is written."""
     return tuple(_stamp(path) for path in (file, Path(f"{file.resolve()}-wal")))
 
 
@@ -184,7 +184,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _known(store: Store) -> Recalled | None:
-    """The strategy of the study in *store*, shown all of it; None: the file alone does not tell (a check)."""
+    """Replay the study in *store* through its strategy; None: a check, which needs a second file."""
     from tuner.core.search.strategies.of_study import NAMES
 
     if (record := store.study()).strategy == "aa":
@@ -197,7 +197,7 @@ def _known(store: Store) -> Recalled | None:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """A study, its ranking, and what that rests on."""
+    """A study, its ranking, and the data behind it."""
 
     record: StudyRecord
     ranking: Ranking
@@ -266,11 +266,11 @@ def _rank(
     elif is_race:
         known = known or replay_study(store)
         claim, strategy = known.claim(), known.strategy
-        if ranking.starved:  # whatever the race found, it found under too small a load
+        if ranking.starved:  # the load was too small, so the result of the race does not hold
             claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
         beside = strategy.beside(layout) if layout is not None and isinstance(strategy, Comparing) else None
         ranking = by_claim(ranking, claim, strategy.estimates(), beside)
-        if ranking.is_answer_kept_out:  # the race looked at the memory of each window, not at its growth
+        if ranking.is_answer_kept_out:  # the race checked the memory of each window, not its growth
             claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
             ranking = replace(ranking, claim=claim)
         ranking = _with_longer(ranking, longer_seen(store, everything, known.strategy.answer()))
@@ -280,7 +280,7 @@ def _rank(
 
 
 def _with_longer(ranking: Ranking, longer: LongerLaunch | None) -> Ranking:
-    """Add the longer launches; an answer that was overtaken in them is none."""
+    """Add the longer launches; if they show another layout ahead, the answer is withdrawn."""
     claim = ranking.claim
     if claim is not None and longer is not None and longer.rival is not None and longer.is_overtaken:
         answer = replace(claim.answer, reached=False, fell_below=longer.rival.layout)
@@ -289,7 +289,7 @@ def _with_longer(ranking: Ranking, longer: LongerLaunch | None) -> Ranking:
 
 
 def _that_count(store: Store, known: Recalled, sums: Sums) -> Sums:
-    """Leave out slices if windows alone differ from them."""
+    """Leave out slices if they differ from windows of layouts alone."""
     if known.strategy.answer().counts_slices:
         return sums
     return sums.of({number for number, launch in store.launches() if launch.heat is None})
@@ -297,7 +297,7 @@ def _that_count(store: Store, known: Recalled, sums: Sums) -> Sums:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What was measured on the boxes that are asked for."""
+    """The measurements on the selected hosts."""
 
     sums: Sums
     launches: Sequence[LaunchRecord]
@@ -328,7 +328,7 @@ def _of_boxes(store: Store, question: RankingOptions, sums: Sums) -> _Seen:
 
 
 def replay_study(store: Store) -> Recalled:
-    """The strategy of the study in *store*, shown all that it holds, and what there is to know beside it."""
+    """Replay all windows of *store* through the study's strategy, and return it with the totals."""
     from tuner.core.domain.fleet import is_fleet
     from tuner.core.search.strategies.of_study import spreading_strategy_of, strategy_of
     from tuner.study.fleet.places import replay_fleet
@@ -340,9 +340,9 @@ def replay_study(store: Store) -> Recalled:
 
 
 def rules_of(found: Explanation | str, cores: float | None) -> Sequence[Rule]:
-    """To size the service by, for *cores* (None: what the study ran on); none where nothing is known.
+    """Return sizing rules of the service for *cores* (None: the study's cores); empty: no explanation.
 
-    Those of the variant of the fastest layout come first.
+    The rules of the fastest layout's variant come first.
     """
     if isinstance(found, str):
         return ()
@@ -359,7 +359,7 @@ def rules_of(found: Explanation | str, cores: float | None) -> Sequence[Rule]:
 
 
 def parse_measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
-    """The layout *text* of the study *record* in *file*; ConfigError when it is none of its layouts."""
+    """Parse *text* as a layout of the study *record* in *file*; ConfigError if the study lacks it."""
     layout = parse_layout(text)
     if layout not in record.layouts:
         raise ConfigError(
@@ -370,18 +370,18 @@ def parse_measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
 
 
 def _with_bound_by(ranking: Ranking, found: Explanation | str) -> Ranking:
-    """*ranking*, saying what binds its layouts, or why that is not known."""
+    """Return *ranking* with the bottlenecks of its layouts, or the reason why they are unknown."""
     from tuner.core.model.diagnosis.evidence import NO_WINDOWS
 
     if not isinstance(found, str):
         return ranking.with_bound_by(found.bound_by, None)
-    return ranking.with_bound_by({}, found if found != NO_WINDOWS else None)  # that is told already
+    return ranking.with_bound_by({}, found if found != NO_WINDOWS else None)  # reported elsewhere
 
 
 def explanation_of(
     record: StudyRecord, sums: Sums, verdicts: Mapping[Layout, Verdict | None]
 ) -> Explanation | str:
-    """What binds the layouts, of which *verdicts* say what limits they keep; or why it is not known."""
+    """Return the bottlenecks of the layouts, or why unknown; *verdicts*: their results against limits."""
     from tuner.core.model.diagnosis.evidence import evidence_of, why_unknown
 
     seen = evidence_of(record, sums, verdicts)
