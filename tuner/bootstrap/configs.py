@@ -35,13 +35,13 @@ def settings_of(
     kept: Mapping[str, Any] | None = None,
     look: DocumentLook | None = None,
 ) -> Settings:
-    """The settings of a config and of options, a known service expanded by its record.
+    """Return the settings of a config and of options, with a known service expanded by its record.
 
-    A command among the options is that of the service it is known as, or of a script. *kept* is what a study
-    that goes on was begun with, *look* is for its config; see `load_settings`.
+    A command among the options belongs to the known service that it starts, else to a script. *kept* are the
+    settings of a study to resume, *look* is called with its config; see `load_settings`.
 
     Raises:
-        ConfigError: with every error, each with its place.
+        ConfigError: contains every error, each with its place.
     """
     from tuner.config.load import load_settings
 
@@ -56,7 +56,7 @@ def settings_of(
 
 
 def _from_the_command_line(asked: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """What a config would say beside a command that was typed: which service it is, or its name."""
+    """Return the service section for a typed command: its kind and, for a script, its name."""
     try:
         words = tuple(split_command(str(asked["command"])))
     except ValueError:
@@ -78,7 +78,7 @@ def _from_the_command_line(asked: Mapping[str, Any], folder: Path) -> Mapping[st
 
 
 def _refuse_hidden(behind: Behind) -> None:
-    """Refuse a known service that a shell starts in a way that tuner cannot tell it a layout."""
+    """Refuse a known service that a shell starts in a way in which tuner cannot set its layout."""
     from tuner.config.fields import Misplaced
 
     if behind.hidden is not None:
@@ -90,7 +90,7 @@ def _refuse_hidden(behind: Behind) -> None:
 
 
 def _name_of(words: Sequence[str]) -> str:
-    """A script's name by its program, of Python its script or module."""
+    """Return the name of a script: its program, or for Python its script or module."""
     taken = parse_command(words)
     named = [word for word in (taken.program, *taken.words, *taken.interpreter) if word and word[0] != "-"]
     name = re.sub(r"[^A-Za-z0-9._-]", "", PurePath(named[0]).stem) if named else ""
@@ -128,7 +128,7 @@ def _expand(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: Pa
 def _as_it_runs(
     asked: Mapping[str, Any], service: Service, environment: Mapping[str, str], folder: Path
 ) -> Mapping[str, Any]:
-    """The section with its commands as they are measured; see `find_service_command`."""
+    """Return the section with its commands as they will be run; see `find_service_command`."""
     from tuner.config.fields import Misplaced
 
     own = asked.get("environment")
@@ -156,7 +156,7 @@ def _as_it_runs(
 
 
 def _script_as_it_runs(asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The section of a script: ``A=1 worker`` as a shell would run it, and a web server fed."""
+    """Return the section of a script: ``A=1 worker`` runs by ``env``, and a web server gets a feeder."""
     words = _words_of(asked.get("command"))
     if words is not None and is_assignment(words[0]) and len(words) > 1:
         asked = {**asked, "command": ["env", *words]}
@@ -164,7 +164,7 @@ def _script_as_it_runs(asked: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _words_of(command: Any) -> tuple[str, ...] | None:
-    """The words of a config's command; None: there is none, or none that can be split."""
+    """Return the words of a config's command; None: it is missing, or cannot be split."""
     try:
         words = split_command(command) if isinstance(command, str) else command
     except ValueError:
@@ -175,13 +175,13 @@ def _words_of(command: Any) -> tuple[str, ...] | None:
 
 
 def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
-    """Of a script whose command starts a known service; what else is wrong with it is told elsewhere."""
+    """Check the queue of a script whose command starts a known service; other checks are elsewhere."""
     from tuner.config.fields import Misplaced
     from tuner.services.catalogue import recognise
 
     command = asked.get("command")
     if asked.get("variants") or asked.get("axes"):
-        return  # each may have a command of its own
+        return  # each may have a separate command
     try:
         words = split_command(command) if isinstance(command, str) else [str(word) for word in command or ()]
         found = recognise(words)
@@ -198,7 +198,7 @@ def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
 
 
 def _gil_is_off(asked: Mapping[str, Any], folder: Path) -> GilIsOff:
-    """Return what runs a command's Python to find out about its GIL, in the directory that is *asked* for."""
+    """Return a function that runs a command's Python in the directory of *asked*, to check its GIL."""
     from tuner.adapters.provenance import interpreter_facts
     from tuner.config.document import with_home
 
@@ -206,7 +206,7 @@ def _gil_is_off(asked: Mapping[str, Any], folder: Path) -> GilIsOff:
         named = asked.get("directory")
         try:
             directory = str(folder / with_home(Path(named))) if isinstance(named, str) else None
-        except ValueError:  # the settings will say so
+        except ValueError:  # the check of the settings reports it
             return False
         return interpreter_facts(command, environment, directory).get("worker_gil") == "off"
 
@@ -214,9 +214,9 @@ def _gil_is_off(asked: Mapping[str, Any], folder: Path) -> GilIsOff:
 
 
 def _refuse_misspelt(asked: Mapping[str, Any], settings: Sequence[str]) -> None:
-    """Refuse a key that no service has, and that is nearly one of this service's own *settings*.
+    """Refuse an unknown key that is close to one of this service's own *settings*.
 
-    All other unknown keys are refused with the section that is made of it.
+    All other unknown keys are refused when the expanded section is checked.
     """
     from difflib import get_close_matches
 
@@ -230,7 +230,7 @@ def _refuse_misspelt(asked: Mapping[str, Any], settings: Sequence[str]) -> None:
 
 
 def _of_file(asked: Mapping[str, Any], folder: Path) -> Mapping[str, str]:
-    """What the environment file says, which a known service may say its addresses in."""
+    """Return the variables of the environment file, which may hold addresses of a known service."""
     from tuner.config.document import check_file, with_home
     from tuner.config.environment_file import read_environment_file
     from tuner.config.fields import Misplaced
@@ -246,7 +246,7 @@ def _of_file(asked: Mapping[str, Any], folder: Path) -> Mapping[str, str]:
 
 
 def describe_services() -> list[dict[str, Any]]:
-    """What is known of each known service; see `tuner.services.derived.starter`."""
+    """Return the description of each known service; see `tuner.services.derived.starter`."""
     from tuner.services.catalogue import known_services
     from tuner.services.derived.starter import describe_record
 
@@ -254,10 +254,10 @@ def describe_services() -> list[dict[str, Any]]:
 
 
 def describe_service(name: str) -> dict[str, Any]:
-    """What is known of the service called *name*.
+    """Return the description of the service called *name*.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is no such service.
     """
     from difflib import get_close_matches
 
@@ -281,13 +281,13 @@ def render_config_for(
     section: Mapping[str, Any] | None = None,
     origin: str = "--",
 ) -> str:
-    """A commented config for the command *words*, as a user would go on with; see `derived.starter`.
+    """Render a commented config for the command *words*, as a start for the user; see `derived.starter`.
 
-    *section* is what else the service's section will say, which `start_files` writes into it: it is looked at
-    with the command. *origin* says where both come from.
+    *section* has the further keys of the service, which `start_files` adds to the text; they are checked with
+    the command. *origin* names the source of both in error messages.
 
     Raises:
-        ConfigError: the command's service, or one of the settings *given* for it, is not known.
+        ConfigError: the service, or one of the settings *given* for it, is unknown or invalid.
     """
     from tuner.config.load import Given
     from tuner.core.text.safe_text import redact
@@ -305,7 +305,7 @@ def render_config_for(
     options["service", "command"] = Given(origin, shlex.join(words))
     if kind is not None:
         options["service", "kind"] = Given("--service", kind)
-    settings_of(None, options)  # what is wrong with it is told here
+    settings_of(None, options)  # raises its errors
     around = {**os.environ, **environment}
     own = known_services().get(kind) if kind is not None else None
     behind = find_service_command(words, around, Path.cwd(), own)

@@ -1,6 +1,6 @@
 """The wiring of a fleet: workers on hosts, scheduler, coordinator.
 
-What Dask and cryptography are needed for is asked for here, once, in words.
+It checks once whether the packages distributed and cryptography are installed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class BoxThere:
-    """A box as its scheduler sees it."""
+    """A host according to its scheduler."""
 
     name: str
     host: str
@@ -44,10 +44,10 @@ class BoxThere:
 
 
 def be_box(address: str, name: str | None, certs: Path | None, say: Say, *, is_forced: bool) -> None:
-    """Be a box of the fleet whose scheduler is at *address*, until a signal says to end.
+    """Run as a host of the fleet whose scheduler is at *address*, until a signal ends it.
 
     Raises:
-        ConfigError: the address or the certificates cannot be used, or this box is in a fleet already.
+        ConfigError: the address or the certificates cannot be used, or this host is in a fleet already.
     """
     where = _scheduler(address, certs, is_forced=is_forced)
     from tuner.adapters.fleet.box_plugin import BoxPlugin
@@ -66,10 +66,10 @@ def be_box(address: str, name: str | None, certs: Path | None, say: Say, *, is_f
 
 
 def be_scheduler(host: str, port: int, certs: Path | None, say: Say, *, is_forced: bool) -> None:
-    """Be the scheduler of a fleet, until a signal says to end.
+    """Run the scheduler of a fleet until a signal ends it.
 
     Raises:
-        ConfigError: nobody can listen there, or anybody could reach it.
+        ConfigError: the address cannot be used, or anyone could reach it without a certificate.
     """
     from tuner.core.text.address import listening_at
 
@@ -85,10 +85,10 @@ def be_scheduler(host: str, port: int, certs: Path | None, say: Say, *, is_force
 
 
 def new_certificates(folder: Path, hosts: Sequence[str]) -> list[Path]:
-    """Make the keys of a fleet; gives the files.
+    """Create the keys of a fleet, and return the files.
 
     Raises:
-        ConfigError: they cannot be written, or are there already.
+        ConfigError: the files cannot be written, or exist already.
     """
     _needs_dask()
     from tuner.adapters.fleet.certificates import write_certificates
@@ -97,10 +97,10 @@ def new_certificates(folder: Path, hosts: Sequence[str]) -> list[Path]:
 
 
 def boxes_there(address: str, certs: Path | None, *, is_forced: bool) -> list[BoxThere]:
-    """The boxes that the scheduler at *address* has now, by name.
+    """Return the hosts now connected to the scheduler at *address*, sorted by name.
 
     Raises:
-        ConfigError: it does not answer, or does not let us in.
+        ConfigError: the scheduler does not answer, or refuses access.
     """
     import asyncio
     import time
@@ -130,12 +130,13 @@ def boxes_there(address: str, certs: Path | None, *, is_forced: bool) -> list[Bo
 def first_box(
     address: str, certs: Path | None, settings: Settings | None, *, is_forced: bool = False
 ) -> tuple[BoxFacts, int]:
-    """A box that speaks for all of those at *address*, and how many there are.
+    """Return a representative host of the fleet at *address*, and the number of hosts.
 
-    *settings* say what workers would be run by there.
+    *settings* are used to read facts about the workers' interpreters on it; None: these are not read.
 
     Raises:
-        ConfigError: the scheduler does not answer or let us in, no box is there, or it cannot use *settings*.
+        ConfigError: the scheduler does not answer or refuses access, no host is connected, or none can use
+            *settings*.
     """
     found = boxes_there(address, certs, is_forced=is_forced)
     if not found:
@@ -154,7 +155,7 @@ def first_box(
     cores = settings.study.cores or whole_cores(usual)
     where = str(_scheduler(address, certs, is_forced=is_forced))
     problem: TunerError | None = None
-    for one in alike:  # one that cannot use the configuration is left out, unless none can
+    for one in alike:  # a host that cannot use the configuration is skipped, unless none can
         try:
             reported = ask_host(where, security_of(certs), one.address, pickle.dumps((settings, cores)))
         except TunerError as error:
@@ -176,11 +177,11 @@ def fleet_of(
     is_forced: bool = False,
     began_wall_s: float | None = None,
 ) -> Iterator[DaskFleet]:
-    """The boxes at *address*, for the study *record*; *settings* are for real ones, secrets and all.
+    """Open the fleet at *address* for the study *record*; real hosts get *settings*, including secrets.
 
     Args:
-        study: its name, as the boxes' locks tell it.
-        began_wall_s: of a simulated study, the time at which it goes on; None: when it was created.
+        study: the name of the study, which the hosts' locks show.
+        began_wall_s: wall time at which a simulated study continues; None: its time of creation.
 
     Raises:
         ConfigError: the scheduler does not answer, or does not let us in.
@@ -202,7 +203,7 @@ def fleet_of(
         return pickle.dumps(FleetOrder(order, record, seen, study, at_wall_s, report_interval_s(n_boxes)))
 
     def simulating(facts: BoxFacts) -> BoxFacts:
-        """A box that simulates is as the study has it: its own cores and clock play no part."""
+        """Return the facts of a simulated host: the study's cores, and no clock offset."""
         return replace(facts, cores=record.box_cores, ahead_s=0.0)
 
     if not simulated:
@@ -240,7 +241,7 @@ def _needs_dask() -> None:
 
 
 def _check_certs(certs: Path | None) -> None:
-    """The files are there and can be read; whether they fit, the other end says."""
+    """Check that the certificate files can be read; the connection checks their content."""
     if certs is None:
         return
     for name in _FILES:

@@ -24,7 +24,7 @@ WAITS_S = 600.0  #: for a box that is in use: by what is left of a launch, or by
 
 @dataclass(frozen=True, slots=True)
 class FleetOrder:
-    """An order, with all that its box has to know."""
+    """An order, with all data that its host needs."""
 
     order: Order
     study: StudyRecord
@@ -35,7 +35,7 @@ class FleetOrder:
 
 
 def making_of(asked: bytes) -> Making:
-    """Begin with what *asked* holds, a `FleetOrder`: the box's worker does not look into it otherwise."""
+    """Start the launch of *asked*, a pickled `FleetOrder`, which only this function unpickles on a host."""
     from tuner.adapters.fleet.launch_process import LaunchProcess, own_python
 
     order: FleetOrder = pickle.loads(asked)
@@ -45,7 +45,7 @@ def making_of(asked: bytes) -> Making:
 
 
 def provenance_of(asked: bytes) -> dict[str, str]:
-    """Of this box, and of what workers are run by there: *asked* holds settings, and for how many cores."""
+    """Return facts about this host and the workers' interpreters; *asked*: pickled settings and cores."""
     from tuner.bootstrap.parts.provenance import provenance_here
 
     settings, cores = pickle.loads(asked)
@@ -53,7 +53,7 @@ def provenance_of(asked: bytes) -> dict[str, str]:
 
 
 def main() -> None:
-    """Make the launch that standard input has; see `Lifeline` for what ends it."""
+    """Make the launch read from standard input; see `Lifeline` for its end."""
     from tuner.adapters.fleet.launch_process import Lifeline
     from tuner.adapters.processes.signals import stopping_by_signal
 
@@ -79,7 +79,7 @@ def _make(asked: FleetOrder, line: Lifeline) -> None:
 
     def send(news: News) -> None:
         if isinstance(news, Ended):
-            last.append(news)  # once the box is free
+            last.append(news)  # sent once the host is free
         else:
             line.send(clock.wall_s(), news)
 
@@ -107,13 +107,13 @@ def _make(asked: FleetOrder, line: Lifeline) -> None:
 
 
 class _Simulated:
-    """A launch on a virtual box of the worker's name, whose time begins with that of the coordinator."""
+    """A launch on a simulated host with the worker's name; its clock begins at the coordinator's time."""
 
     def __init__(self, asked: FleetOrder) -> None:
         self._asked = asked
 
     def frames(self) -> Iterator[Frame]:
-        """All that comes of it, with the times of the simulation."""
+        """Run the launch, and yield its events with simulated times."""
         from tuner.adapters.fleet.frames import Frame, pack_news
         from tuner.adapters.virtual.profile import virtual_box_of
         from tuner.study.fleet.remote_launch import make_order
@@ -128,7 +128,7 @@ class _Simulated:
         yield from found
 
     def requested(self) -> bool:
-        """It takes no time to go on to its end."""
+        """Return False, because a simulated launch takes no time to finish."""
         return False
 
     def finish(self) -> None:
@@ -138,7 +138,7 @@ class _Simulated:
         """It ends at once."""
 
     def problem(self) -> str | None:
-        """It tells all itself."""
+        """Return None: its events include all problems."""
         return None
 
 

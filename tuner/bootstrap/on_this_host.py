@@ -59,7 +59,7 @@ _OF_FILES = {
 
 @dataclass(slots=True)
 class Adapted:
-    """A command, its environment and its folder, as they can be on this host."""
+    """A command, its environment and its folder, adapted to this host."""
 
     words: tuple[str, ...]
     environment: dict[str, str]
@@ -68,7 +68,7 @@ class Adapted:
 
 
 def adapt(started: Started, service: Service | None) -> Adapted:
-    """What *started* is on this host; *service* is what it is known as, None: it is not."""
+    """Adapt *started* to this host; *service* is its known service, or None."""
     directory, moves, notes = _directory(started)
     words = [_on_this_host(word, moves) for word in started.words]
     environment = {name: _on_this_host(value, moves) for name, value in started.environment.items()}
@@ -84,7 +84,7 @@ def adapt(started: Started, service: Service | None) -> Adapted:
 
 
 def _directory(started: Started) -> tuple[Path, dict[str, Path], list[str]]:
-    """Where it runs, which folders are elsewhere on this host, and what to say of that."""
+    """Return the working directory, the folders that are elsewhere on this host, and notes for the user."""
     moves = {there: here for there, here in started.mounts.items() if not Path(there).exists()}
     wanted = started.directory
     if wanted is None:
@@ -105,7 +105,8 @@ def _directory(started: Started) -> tuple[Path, dict[str, Path], list[str]]:
 def _instead(
     started: Started, wanted: str, moves: dict[str, Path]
 ) -> tuple[Path, dict[str, Path], list[str]]:
-    """The project's folder for one that is not on this host, or what is below it by the same name."""
+    """Replace a folder that is missing on this host by the project's folder, or by one of the same name in
+    it."""
     root = _project(started.folder)
     parts = PurePath(wanted).parts
     old, here = wanted, root
@@ -122,7 +123,7 @@ def _instead(
 
 
 def _project(folder: Path) -> Path:
-    """The nearest folder from *folder* upwards that holds a Python project; none: *folder* itself."""
+    """Return the nearest folder, from *folder* upwards, with a Python project; without one, *folder*."""
     for one in (folder, *folder.parents[:-1]):
         if any(next(one.glob(pattern), None) is not None for pattern in _OF_A_PROJECT):
             return one
@@ -132,7 +133,7 @@ def _project(folder: Path) -> Path:
 
 
 def _show_path(path: Path) -> str:
-    """*path* as the user would write it here."""
+    """Return *path* as the user would write it here."""
     path = Path(os.path.normpath(path))
     if path == Path.cwd():
         return "the current one"
@@ -140,7 +141,7 @@ def _show_path(path: Path) -> str:
 
 
 def _on_this_host(text: str, moves: Mapping[str, Path]) -> str:
-    """*text* with the paths in folders that are elsewhere on this host."""
+    """Return *text* with the paths in moved folders replaced by those on this host."""
     for there, here in moves.items():
         pattern = rf"(?<![\w./-]){re.escape(there)}(?=/|:|,|$)"
         text = re.sub(pattern, os.path.normpath(here).replace("\\", "\\\\"), text)
@@ -148,7 +149,7 @@ def _on_this_host(text: str, moves: Mapping[str, Path]) -> str:
 
 
 def _check_path(one: Adapted, *, is_image: bool) -> None:
-    """Leave out a PATH that names folders which are not on this host: the user's own has its programs."""
+    """Leave out a PATH with folders that are missing on this host: the user's own PATH applies."""
     path = one.environment.get("PATH")
     if path is not None and (is_image or not all(map(os.path.isdir, filter(None, path.split(":"))))):
         del one.environment["PATH"]
@@ -156,7 +157,7 @@ def _check_path(one: Adapted, *, is_image: bool) -> None:
 
 
 def _find_programs(one: Adapted, service: Service | None, written: Sequence[str]) -> None:
-    """Replace a program by its name where its path is not on this host, or by its other name."""
+    """Replace a program whose path is missing on this host by its name, or by its alternative name."""
     from tuner.services.derived.numbers import at_program
 
     words = list(one.words)
@@ -178,7 +179,7 @@ def _find_programs(one: Adapted, service: Service | None, written: Sequence[str]
 
 
 def _leave_out_files(one: Adapted, service: Service) -> None:
-    """Leave out logs and the like that cannot be written on this host."""
+    """Leave out options for log and pid files that cannot be written on this host."""
     from dataclasses import replace
 
     from tuner.services.derived.numbers import at_program
@@ -200,7 +201,7 @@ def _can_write(path: Path) -> bool:
 
 
 def _bind_here(one: Adapted, service: Service) -> None:
-    """Give a unix socket its whole path, or a port where its folder cannot be written to."""
+    """Give a unix socket its full path; replace it by a port if its folder is not writable."""
     options = _OF_SOCKETS.get(service.name, ())
     words = list(one.words)
     for n, word in enumerate(words):
@@ -225,7 +226,7 @@ def _bind_here(one: Adapted, service: Service) -> None:
 
 
 def listen_without_root(one: Adapted, first: int) -> None:
-    """Listen on a port from *first* on: those before it are for root, which a container often has."""
+    """Move ports below *first* up by 8000: only root may use these, and containers often run as root."""
     words = list(one.words)
     for n, word in enumerate(words):
         match = _PORT.fullmatch(f"{words[n - 1]}={word}" if n and words[n - 1] in _OF_PORTS else word)
@@ -238,7 +239,7 @@ def listen_without_root(one: Adapted, first: int) -> None:
 
 
 def _first_port() -> int:
-    """The first port that this user may listen on."""
+    """Return the lowest port that this user may listen on."""
     try:
         first = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
     except (OSError, ValueError):
@@ -247,7 +248,7 @@ def _first_port() -> int:
 
 
 def _reach_containers(one: Adapted, hosts: Mapping[str, Mapping[int, int]]) -> None:
-    """Address other containers by the ports that they publish on this host."""
+    """Replace addresses of other containers by the ports that they publish on this host."""
     unpublished: dict[str, None] = {}
 
     def here(match: re.Match[str], default: int | None) -> str | None:
@@ -286,7 +287,7 @@ def _reach_containers(one: Adapted, hosts: Mapping[str, Mapping[int, int]]) -> N
 
 
 def relative_to(folder: Path, directory: Path) -> str:
-    """*directory* as a config in *folder* has it: relative where it is in there, else whole."""
+    """Return *directory* for a config in *folder*: relative if inside it, else absolute."""
     directory, folder = (
         Path(os.path.normpath(directory.absolute())),
         Path(os.path.normpath(folder.absolute())),
@@ -295,7 +296,7 @@ def relative_to(folder: Path, directory: Path) -> str:
 
 
 def command_of(words: Sequence[str]) -> str:
-    """The words in one short line."""
+    """Return the words as one line of at most 60 characters."""
     import shlex
 
     text = shlex.join(words)

@@ -29,7 +29,7 @@ _SVG_COLUMNS = 96
 def showing(
     study: StudyRecord, strategy: Followed | FollowedOnFleet, is_ending: Callable[[], bool]
 ) -> Iterator[LineProgress | LiveView]:
-    """A view when stderr is a terminal, else plain lines; *is_ending*: the study is to end."""
+    """Show a live view if stderr is a terminal, else plain lines; *is_ending*: whether the study must end."""
     if not is_terminal_screen(sys.stderr):
         from tuner.adapters.terminal.progress import BEATS_S, LineProgress, beating
         from tuner.core.domain.live import Leading
@@ -40,7 +40,7 @@ def showing(
         if isinstance(strategy, Followed):
             with beating(BEATS_S, lines.beat):
                 yield lines
-        else:  # of several boxes others tell
+        else:  # FleetLines prints the progress of a fleet
             yield lines
         return
     from tuner.adapters.processes.signals import FINISHING
@@ -55,49 +55,50 @@ def showing(
 
 
 def is_terminal_screen(stream: TextIO) -> bool:
-    """Whether *stream* is a terminal on which lines can be drawn anew."""
+    """Return whether *stream* is a terminal on which lines can be redrawn."""
     from tuner.adapters.terminal.progress import is_screen
 
     return is_screen(stream, os.environ.get("TERM"))
 
 
 def screen_on(stream: TextIO) -> Screen:
-    """A screen on the terminal behind *stream*; the caller closes it."""
+    """Return a screen on the terminal behind *stream*; the caller closes it."""
     from tuner.adapters.terminal.screen import Screen
 
     return Screen(stream.fileno(), "utf-8" if takes_unicode(stream) else "ascii")
 
 
 def read_keys() -> AbstractContextManager[Keys]:
-    """Single keys from the terminal, which is as it was when the block ends."""
+    """Read single keys from the terminal inside the block; restore the terminal afterwards."""
     from tuner.adapters.terminal.screen import keys
 
     return keys()
 
 
 def to_several(progress: Sequence[Progress]) -> Progress:
-    """One progress that passes everything on to each of *progress*."""
+    """Return one Progress that forwards every call to each of *progress*."""
     from tuner.adapters.terminal.progress import ProgressTee
 
     return ProgressTee(progress)
 
 
 def simulated_lines(elapsed_s: Callable[[], float]) -> Progress:
-    """Lines on stderr for a simulated study; *elapsed_s* gives the simulated time since its begin."""
+    """Return a line display on stderr for a simulated study; *elapsed_s*: simulated seconds since it
+    began."""
     from tuner.adapters.terminal.progress import SimulatedProgress
 
     return SimulatedProgress(sys.stderr, elapsed_s)
 
 
 def simulated_fleet_lines(study: StudyRecord, clock: Clock) -> FleetProgress:
-    """The same for a study on several simulated hosts."""
+    """Return a line display on stderr for a study on several simulated hosts."""
     from tuner.adapters.terminal.fleet_lines import FleetLines, simulated_time
 
     return FleetLines(sys.stderr, is_race=study.strategy == "race", stamp=simulated_time(clock))
 
 
 def live_file(file: Path, progress: Progress) -> LiveFile:
-    """What keeps the file beside a study that says what runs; *progress* is told when it cannot be."""
+    """Return the writer of the live file of the study *file*; it warns *progress* if it cannot write."""
     from tuner.adapters.terminal.live_file import LiveFile
 
     return LiveFile(file, progress.warning)
@@ -105,7 +106,7 @@ def live_file(file: Path, progress: Progress) -> LiveFile:
 
 @contextmanager
 def attach(store: Store, view: LineProgress | LiveView, file: LiveFile) -> Iterator[None]:
-    """Both know what *store*, which is held by now, has; the file is there within the block."""
+    """Load the windows of *store* into *view* and the live *file*, which exists inside the block."""
     windows = [window for window in store.windows() if window.block != WARMING_BLOCK]
     view.begins(windows, lambda: [launch for _, launch in store.launches()])
     n_void = sum(bool(window.void) for window in windows)
@@ -123,7 +124,8 @@ def render_board(
     go_on: str | None = None,
     colours: bool = True,
 ) -> list[tuple[str, int]]:
-    """*board* for the terminal behind *stream*, *lines* at most: each with its width in cells."""
+    """Render *board* for the terminal behind *stream* in at most *lines* lines, each with its width in
+    cells."""
     from tuner.reports.live.live import Look, live_lines
     from tuner.reports.text.cells import paint_line
 
@@ -138,7 +140,7 @@ def render_board(
 
 
 def write_picture(board: Board, go_on: str | None, svg: Path) -> None:
-    """Write *board* as an SVG picture; *go_on* is the command that continues the study, if one does."""
+    """Write *board* as an SVG picture; *go_on* is the command that continues the study, or None."""
     import io
     import re
 
@@ -155,12 +157,12 @@ def write_picture(board: Board, go_on: str | None, svg: Path) -> None:
     for text, _ in lines:
         console.print(Text.from_ansi(text), soft_wrap=True)
     drawing = console.export_svg(title="tuner watch")
-    # A picture that asks no other host for its fonts; any monospaced one will do.
+    # Remove web fonts, so that the picture loads nothing from other hosts; any monospaced font will do.
     replace_text(svg, re.sub(r"@font-face\s*{[^}]*}", "", drawing))
 
 
 def takes_unicode(stream: TextIO) -> bool:
-    """Whether *stream* shows more than ASCII."""
+    """Return whether *stream* can show Unicode."""
     return (stream.encoding or "").lower().replace("-", "").replace("_", "") == "utf8"
 
 
@@ -172,7 +174,7 @@ def showing_fleet(
     strategy: FollowedOnFleet,
     is_ending: Callable[[], bool],
 ) -> Iterator[FleetProgress]:
-    """The same of a study on several boxes, with the file that others watch, *store* being held by now."""
+    """Show the progress of a study on several hosts, and write its live file; *store* must be open."""
     from tuner.adapters.terminal.fleet_lines import FleetLines, FleetTee
     from tuner.adapters.terminal.live_view import LiveView
     from tuner.adapters.terminal.progress import BEATS_S, beating

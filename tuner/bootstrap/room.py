@@ -31,13 +31,14 @@ _COUNTERS_BYTES_PER_PROCESS = 65_536
 def warn_blockers(
     settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None, warn: Warn
 ) -> None:
-    """Before a study begins: one line for each thing that it will not fit, as far as that is quick to see."""
+    """Warn, before a study begins, of each resource of this host that is too small; quick checks only."""
     for finding in blockers(room_findings(room_of(settings, layouts, spec, study))):
         warn(*unfit(finding.check, finding.found, finding.effect, finding.cure))
 
 
 def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None) -> Room:
-    """What a study of *layouts*, kept in *study* (None: on another box), needs, and what there is."""
+    """Return the needs of a study of *layouts* and the resources of this host. *study* is its file; None: the
+    file is on another host."""
     from tuner.adapters.supervisord.config import supervisord_files
     from tuner.doctor.limits import limits_seen
 
@@ -62,7 +63,7 @@ def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, st
 def connections_of_generator(
     service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]
 ) -> int:
-    """Those that the load generator needs; 0 where there is none."""
+    """Return the number of connections that the load generator needs; 0: there is none."""
     return service.feeder.connections_for(layouts) if service.kind == "script" else 0
 
 
@@ -94,12 +95,12 @@ def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) 
 
 
 def _spool_bytes(service: CrashProcessorSettings, layouts: Sequence[Layout]) -> int:
-    """What is still to be filled into the spool; 0: it holds items already, and keeps them."""
+    """Return the bytes still to be written to the spool; 0: it holds items already, and keeps them."""
     from tuner.adapters.feeders.spool import SpoolFeeder
     from tuner.doctor.room import LARGEST_SYMBOLS_BYTES, copied_spool_bytes, synthetic_spool_bytes
     from tuner.services.crash_processor import copies_of, dumps_in, items_for
 
-    with suppress(OSError):  # it cannot be looked into: it is told of by itself
+    with suppress(OSError):  # another check reports an unreadable spool
         if service.spool is not None and not SpoolFeeder(service.spool, ()).is_dry():
             return 0
     n_items = service.items or items_for(layouts, service.options)
@@ -112,10 +113,11 @@ def _spool_bytes(service: CrashProcessorSettings, layouts: Sequence[Layout]) -> 
 def refusing(
     settings: Settings, spec: ServiceSpec, asked: Sequence[Layout], feeder: Feeder
 ) -> Callable[[Layout], str | None]:
-    """Gives why a layout does not fit this box or what feeds it, as part of a sentence; None: it does.
+    """Return a function that gives the reason, as part of a sentence, why this host or the feeder has no room
+    for a layout; None: it fits.
 
-    *asked* are the layouts of the study before its grid grows: its spool was filled for these, and the
-    clients of its *feeder* were found for these.
+    *asked* are the layouts of the study before its grid grows: the size of its spool and the number of
+    clients of its *feeder* were chosen for these.
     """
     from tuner.adapters.supervisord.config import supervisord_files
     from tuner.doctor.limits import limits_seen
@@ -165,15 +167,15 @@ def _not_fed(
     return None
 
 
-# Folders of this host that are kept in memory.
+# Folders of this host that are in memory.
 
 
 def counter_root() -> Path:
-    """Where workers count: memory where there is some, for a page written back to a disk costs them time."""
+    """Return the folder for the workers' counters: in memory if possible, because disk writes cost time."""
     return shared_memory() or Path(tempfile.gettempdir())
 
 
 def shared_memory() -> Path | None:
-    """A folder that is kept in memory; None: there is none to write to."""
+    """Return a writable folder in memory; None: there is none."""
     folder = Path("/dev/shm")
     return folder if os.access(folder, os.W_OK | os.X_OK) else None

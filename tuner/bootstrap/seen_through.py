@@ -29,7 +29,7 @@ _FIELD = re.compile(r"\{(?:processes|threads|process)\}")
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What a command starts."""
+    """A command without its wrappers, and the known service that it starts."""
 
     words: tuple[str, ...]  #: the command, each shell in it replaced by what its text ends with
     taken: CommandWords  #: the same, taken apart
@@ -41,13 +41,13 @@ class Behind:
 def find_service_command(
     words: Sequence[str], environment: Mapping[str, str] | None, folder: Path, service: Service | None = None
 ) -> Behind:
-    """What the command *words* starts.
+    """Find the service that the command *words* starts, behind wrappers and shell scripts.
 
     Args:
         words: the command.
-        environment: for variables in a shell's text; None: they stay as they are written.
-        folder: where scripts are looked for.
-        service: what the user says that it is; None: it is looked for.
+        environment: values for variables in a shell's text; None: variables stay unexpanded.
+        folder: the folder of relative script paths.
+        service: the service that the user named; None: it is detected.
     """
     taken = parse_command(words, environment)
     text = ""
@@ -80,9 +80,10 @@ def find_service_command(
 
 
 def known_service_of(words: Sequence[str]) -> str:
-    """The name of the known service that a process with this command line is; empty: none.
+    """Return the name of the known service of a process with this command line; empty: none.
 
-    Some write a title over it: ``gunicorn: master [app:app]``, ``[celeryd: celery@host:MainProcess]``.
+    Some services replace it by a title: ``gunicorn: master [app:app]``, ``[celeryd:
+    celery@host:MainProcess]``.
     """
     title = _TITLE.match(words[0]) if words else None
     programs = [title[1], title[1].removesuffix("d")] if title else [parse_command(words).program]
@@ -91,12 +92,12 @@ def known_service_of(words: Sequence[str]) -> str:
 
 
 def named_later(words: Sequence[str]) -> Service | None:
-    """A known service whose program is one of the later *words* of a command."""
+    """Return a known service whose program is one of the *words* after the first; None: there is none."""
     return next((found for word in words[1:] if (found := _known(PurePath(word).name, None))), None)
 
 
 def _with_env(words: Sequence[str]) -> tuple[str, ...]:
-    """*words* with ``env`` before the assignments that they begin with, as no shell runs them."""
+    """Put ``env`` before leading assignments in *words*, because no shell runs the command."""
     taken = parse_command(words[:2])
     return ("env", *words) if words and taken.assigned and PurePath(words[0]).name != "env" else tuple(words)
 
@@ -115,14 +116,15 @@ def _named_in(text: str, service: Service | None) -> Service | None:
 
 
 def _hears_by_environment(service: Service, text: str) -> bool:
-    """Whether variables tell *service* its layout, and nothing in the *text* that starts it goes before."""
+    """Return whether *service* reads its layout from variables, and no option in *text* overrides them."""
     reported = [form.layout for form in service.forms]
     written = set(re.findall(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*", text))
     return all(one.environment and written.isdisjoint(one.set_by) for one in reported)
 
 
 def _script(words: Sequence[str], folder: Path) -> tuple[list[str], str] | None:
-    """The words of a shell that is given the text of a script instead of its file, and that text."""
+    """Return the words of a shell with the script's text in place of its file, and the text; None: no
+    script."""
     if not words:
         return None
     at = shell_script(words)
@@ -142,7 +144,7 @@ def _script(words: Sequence[str], folder: Path) -> tuple[list[str], str] | None:
 
 
 def _of_first_line(line: str) -> list[str]:
-    """The shell that the first line of a script names, with its options; empty: it names none."""
+    """Return the shell in the first line of a script, with its options; empty: it names none."""
     if not line.startswith("#!"):
         return []
     words = line[2:].split()
@@ -152,7 +154,7 @@ def _of_first_line(line: str) -> list[str]:
 
 
 def cannot_watch(taken: CommandWords) -> str:
-    """Why tuner cannot measure what a command starts as another user, for a sentence; empty: it can."""
+    """Return, as a clause, why tuner cannot measure a command that changes the user; empty: it can."""
     if not taken.is_as_user or os.geteuid() == 0:
         return ""
     return (
@@ -161,10 +163,10 @@ def cannot_watch(taken: CommandWords) -> str:
     )
 
 
-# What a script's command has to say, and its files: how many threads, who counts.
+# Checks of a script's command and files: its number of threads, and its counting of items.
 
 
-# Layouts that differ in their threads only, of a command that is not told how many.
+# Layouts that differ in their threads only, although the command does not get their number.
 
 READ_BY_PROGRAMS = ("TUNER_THREADS", "TUNER_LAYOUT")  #: variables that a program may read the number from
 
@@ -172,15 +174,15 @@ READ_BY_PROGRAMS = ("TUNER_THREADS", "TUNER_LAYOUT")  #: variables that a progra
 def find_alike(
     spec: ServiceSpec, layouts: Sequence[Layout], mentions: Callable[[ServiceSpec], bool]
 ) -> tuple[Layout, Layout] | None:
-    """Two of *layouts* whose processes the service *spec* starts alike, whatever threads they should have.
+    """Return two of *layouts* that *spec* starts alike although their numbers of threads differ.
 
-    None: each is told its threads, in its command or environment, or *mentions* that it reads the variable.
+    None: each gets its threads in its command or environment, or *mentions* finds that it reads the variable.
     """
     for variant in dict.fromkeys(layout.variant for layout in layouts if layout.has_threads):
         of_variant = [layout for layout in layouts if layout.has_threads and layout.variant == variant]
         other = next((one for one in of_variant if one.threads != of_variant[0].threads), None)
         if other is None:
-            continue  # one number of threads: the command may well have it
+            continue  # one number of threads: the command may contain it
         own = spec.of(of_variant[0])
         if not _is_given_threads(own) and not mentions(own):
             return of_variant[0], other
@@ -196,10 +198,10 @@ _COUNTERS = ("tuner.probe", "TUNER_COUNTER")  #: what counts its items has one o
 
 
 def check_thread_options(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]) -> None:
-    """See that layouts with different threads are started differently.
+    """Check that layouts with different numbers of threads are started differently.
 
     Raises:
-        ConfigError: they are not, as far as the command and its files show.
+        ConfigError: they are started alike, according to the command and its files.
     """
     for seen in threads_seen(settings, spec, layouts):
         if seen.problem:
@@ -207,7 +209,7 @@ def check_thread_options(settings: Settings, spec: ServiceSpec, layouts: Sequenc
 
 
 def threads_seen(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]) -> Iterator[ThreadsSeen]:
-    """Whether a script is told its threads; nothing of a known service, which its record tells."""
+    """Yield the check of whether a script gets its number of threads; none for a known service."""
     if settings.service.kind != "script" or settings.service.record is not None:
         return
     if any(layout.has_threads for layout in layouts):
@@ -216,7 +218,7 @@ def threads_seen(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout
 
 
 def counter_seen(settings: Settings, spec: ServiceSpec) -> Iterator[CounterSeen]:
-    """Whether a script that should count its own items has a line that does."""
+    """Yield the check of whether a script that must count its own items contains code for that."""
     service = settings.service
     if service.kind != "script" or service.record is not None or not service.probe.needs_own_code:
         return
@@ -229,7 +231,7 @@ def _mention(spec: ServiceSpec, *texts: str) -> bool:
     return mentions(words, Path(spec.directory or "."), *texts)
 
 
-# What the files of a command mention: its script, its modules, and what lies beside them.
+# Texts in the files of a command: its script, its modules, and sources in the same folders.
 
 
 _MOST_FILES = 500  #: beside a script, or in a package
@@ -238,10 +240,10 @@ _SOURCES = frozenset({".py", ".sh", ".toml", ".yaml", ".yml", ".cfg", ".ini", ".
 
 
 def mentions(words: Sequence[str], directory: Path, *texts: str) -> bool:
-    """Whether a word of the command, or a source file that belongs to it, holds one of *texts*.
+    """Return whether a word of the command, or a source file that belongs to it, contains one of *texts*.
 
-    Looked at are the files that the words name (the module after ``-m``, too), and the sources that lie in
-    the same folders. What they import from elsewhere is not.
+    It reads the files that the words name (also the module after ``-m``), and the sources in the same
+    folders, but no imports from elsewhere.
     """
     wanted = [text.encode() for text in texts]
     if any(text in word for word in words for text in texts):
@@ -253,7 +255,7 @@ def _files(words: Sequence[str], directory: Path) -> Iterator[Path]:
     named = []
     for word in words:
         for path in _named_by(word, directory):
-            if os.path.isdir(path):  # False as well where nobody may look
+            if os.path.isdir(path):  # False also without permission
                 yield from _sources(path)
             elif os.path.isfile(path):
                 named.append(path)
@@ -266,7 +268,7 @@ def _files(words: Sequence[str], directory: Path) -> Iterator[Path]:
 
 
 def _named_by(word: str, directory: Path) -> Iterator[Path]:
-    """The path that *word* is, or the module ``a.b`` of ``a.b`` and of ``a.b:app``."""
+    """Yield the path that *word* names, and the file of module ``a.b`` for ``a.b`` or ``a.b:app``."""
     if not word or len(word) > 1000 or "\0" in word:
         return
     yield directory / word
@@ -279,14 +281,14 @@ def _named_by(word: str, directory: Path) -> Iterator[Path]:
 def _sources(folder: Path) -> Iterator[Path]:
     try:
         listed = list(folder.iterdir())
-    except OSError:  # nothing is known of a folder that may not be read
+    except OSError:  # a folder without read permission has no known sources
         return
     found = (path for path in listed if path.suffix in _SOURCES and os.path.isfile(path))
     yield from islice(found, _MOST_FILES)
 
 
 def _holds(file: Path, texts: Sequence[bytes]) -> bool:
-    """Not a program of the machine's: no worker of the user's is one."""
+    """Return whether *file* contains one of *texts*; False for large files, such as system programs."""
     try:
         if file.stat().st_size > _MOST_BYTES:
             return False

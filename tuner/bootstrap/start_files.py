@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WrittenConfig:
-    """A config, and what its reader should know of it."""
+    """The text of a config, with notes for its reader."""
 
     text: str
     origin: str  #: ``file:line:column, NAME``
@@ -35,17 +35,17 @@ class WrittenConfig:
 
 
 def config_from_file(source: str, kind: str | None, given: Mapping[str, str], folder: Path) -> WrittenConfig:
-    """A commented config for a process that a file starts.
+    """Return a commented config for a process that a file starts.
 
     Args:
-        source: the file, or ``FILE:NAME`` where it starts several.
-        kind: the service that it is; None: as it is known by its name.
-        given: settings of the service that the user has named.
-        folder: of the config: its relative paths begin there.
+        source: the file, or ``FILE:NAME`` if it starts several processes.
+        kind: the service of the process; None: it is recognized by its command.
+        given: settings of the service that the user set.
+        folder: the folder of the config, at which its relative paths begin.
 
     Raises:
-        ConfigError: the file cannot be read, it is not clear which process is meant, or its command needs
-            what tuner does not have.
+        ConfigError: the file cannot be read, several processes match, or the command needs a feature that
+            tuner lacks.
     """
     from tuner.bootstrap.configs import render_config_for
     from tuner.bootstrap.on_this_host import adapt, relative_to
@@ -80,7 +80,7 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
 
 
 def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes: list[str]) -> None:
-    """Take out of a command what a study sets or cannot have."""
+    """Remove from a command the options and variables that a study sets or does not support."""
     from tuner.config.start_files.started import COMPUTED
     from tuner.services.derived.numbers import without_numbers, without_refused
 
@@ -99,7 +99,7 @@ def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes:
 
 
 def _with_section(text: str, section: Mapping[str, Any]) -> str:
-    """A config with further keys of its service below the command."""
+    """Insert further keys of the service below the command of a config."""
     import yaml
 
     block = yaml.safe_dump(dict(section), sort_keys=False, width=10_000, allow_unicode=True)
@@ -112,10 +112,10 @@ def _items(notes: Sequence[str]) -> list[str]:
 
 
 def _chosen(source: str, kind: str | None) -> tuple[str, Started, list[str]]:
-    """The file, the process that is meant, and what to say of the choice.
+    """Return the file, the chosen process, and notes on the choice.
 
     Raises:
-        ConfigError: there is no such process, several are meant, or its command cannot be used.
+        ConfigError: there is no such process, several match, or its command cannot be used.
     """
 
     file, name = source, ""
@@ -152,7 +152,7 @@ def _chosen(source: str, kind: str | None) -> tuple[str, Started, list[str]]:
 
 
 def _in_the_foreground(one: Started) -> Started:
-    """What ``celery multi`` would start as a daemon."""
+    """Return the foreground command of a node that ``celery multi`` would start as a daemon."""
     from tuner.services.celery import node_of_multi
 
     node = node_of_multi(one.words)
@@ -164,7 +164,7 @@ def _in_the_foreground(one: Started) -> Started:
 
 
 def _several(file: str, processes: Sequence[Started], n_known: int) -> ConfigError:
-    """Which process is meant?"""
+    """Return the error that lists the processes of *file* and asks the user to choose one."""
     from tuner.bootstrap.on_this_host import command_of
 
     width = max(len(one.name) for one in processes)
@@ -183,12 +183,12 @@ def _several(file: str, processes: Sequence[Started], n_known: int) -> ConfigErr
 
 
 def _recognise(one: Started) -> Service | None:
-    """The service that a process is, with its image's entrypoint or without."""
+    """Return the known service of a process, with or without its image's entrypoint; None: unknown."""
     return _known(one.words) or (_known(one.words[one.n_entrypoint :]) if one.n_entrypoint else None)
 
 
 def _known(words: Sequence[str]) -> Service | None:
-    """The service that *words* start, unless they are a command of it that is no worker (``celery beat``)."""
+    """Return the service that *words* start; None: unknown, or not a worker (such as ``celery beat``)."""
     from tuner.core.text.command_words import parse_command
     from tuner.services.catalogue import recognise
     from tuner.services.record import Command
@@ -202,7 +202,7 @@ def _known(words: Sequence[str]) -> Service | None:
 
 
 def _without_entrypoint(one: Started, notes: list[str]) -> Started:
-    """Leave out an image's entrypoint that hides the service, and runs it after its own work."""
+    """Leave out an image's entrypoint that hides the service's command."""
     from tuner.bootstrap.on_this_host import command_of
 
     n = one.n_entrypoint
@@ -213,7 +213,7 @@ def _without_entrypoint(one: Started, notes: list[str]) -> Started:
 
 
 def _without_ours(environment: dict[str, str], service: Service) -> list[str]:
-    """Take variables out of *environment* that tuner tells the service with, or its workers."""
+    """Remove from *environment* the variables that tuner sets, and return a note on them."""
     ours = {name for form in service.forms for name in form.layout.environment} | set(
         service.always.environment
     )
@@ -239,7 +239,7 @@ def _check_computed(started: Started, words: Sequence[str]) -> None:
             )
 
 
-# Which kind of file it is that starts a service, by its name and by what is in it.
+# The kind of a file that starts a service, detected by its name and content.
 
 
 _Reader = Callable[[Source, Mapping[str, str]], list[Started]]
@@ -273,10 +273,10 @@ _TAKES = "--from reads a Procfile, a compose file, a .service unit, a config of 
 
 
 def kind_of(path: Path, text: str) -> str:
-    """The kind of the file, one of `KINDS`.
+    """Return the kind of the file, one of `KINDS`.
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: it has none of these kinds.
     """
     found = [kind for pattern, kind in _NAMES if pattern.fullmatch(path.name)]
     found += [kind for pattern, kind in _TEXTS if pattern.search(text)]
@@ -286,12 +286,12 @@ def kind_of(path: Path, text: str) -> str:
 
 
 def read_start_file(path: Path, environment: Mapping[str, str]) -> tuple[str, list[Started]]:
-    """The kind of the file, and every process that it starts.
+    """Return the kind of the file, and every process that it starts.
 
-    ``worker@3.service`` is read from ``worker@.service`` where only that is there, as systemd does.
+    ``worker@3.service`` is read from ``worker@.service`` if only that exists, as in systemd.
 
     Raises:
-        ConfigError: it cannot be read, or with the place of what is wrong in it.
+        ConfigError: the file cannot be read, or is invalid (with the place of the error).
     """
     there = path
     if not path.exists() and (match := re.fullmatch(r"(.+@).+(\.service)", path.name)):

@@ -19,9 +19,9 @@ def open_store(
     lasting: bool = True,
     warn: Callable[[str], object] = lambda _text: None,
 ) -> SqliteStore:
-    """The study kept in *file*; *lasting*: what is written withstands a power cut at once.
+    """Open the study in *file*; *lasting*: written data survives a power cut at once.
 
-    *warn* gets where an older file is kept as it was, when it had to be upgraded to be written.
+    *warn* gets the place of the unchanged copy, if an older file had to be upgraded for writing.
     """
     from tuner.adapters.sqlite.store import SqliteStore
 
@@ -29,7 +29,7 @@ def open_store(
 
 
 def new_store(file: Path, record: StudyRecord, *, lasting: bool = True) -> SqliteStore:
-    """A new study in *file*, which must not exist; *lasting* as above."""
+    """Create a new study in *file*, which must not exist; *lasting* as for `open_store`."""
     from tuner.adapters.sqlite.store import SqliteStore
 
     return SqliteStore.create(file, record, lasting=lasting)

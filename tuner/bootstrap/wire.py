@@ -68,7 +68,7 @@ Say = Callable[[str], object]  #: prints a line for the person at the terminal
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Something to be measured into a file of its own."""
+    """A study to measure: its settings, record and file."""
 
     settings: Settings
     record: StudyRecord
@@ -78,7 +78,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class FleetAddress:
-    """Where the hosts of a fleet are."""
+    """The scheduler address of a fleet."""
 
     address: str  #: of the scheduler
     certs: Path | None
@@ -86,7 +86,7 @@ class FleetAddress:
 
 
 class KnowsLayouts(Protocol):
-    """Shows the layouts of a study, whose grid may grow."""
+    """A display of the layouts of a study, whose grid may grow."""
 
     def grew(self, study: StudyRecord) -> None:
         """Show the layouts of *study* from now on."""
@@ -120,20 +120,20 @@ def study_here(
     say: Say,
     settle: Callable[[Box, Warn, Say], StudyRecord],
 ) -> Iterator[Parts]:
-    """A study on this host; its file is made last, so that none is left of a study that cannot start.
+    """Open a study on this host; its file is created last, so a study that cannot start leaves none.
 
     Args:
         session: the study and its file.
-        strategy: of the study.
-        stop: whether the user wants it to end.
-        metrics: where metrics are to be had; None: nowhere.
-        settle: gives the record to keep once the box is there; it gets the box, a function that warns, and
-            one that prints among the lines of the view.
+        strategy: the strategy of the study.
+        stop: the user's request to end the study.
+        metrics: where to serve metrics; None: nowhere.
+        settle: returns the record to store once the host is ready; its arguments are the host, a function
+            that warns, and one that prints among the lines of the view.
     """
     record, file = session.record, session.file
     with ExitStack() as stack:
         shown = None
-        if metrics is not None:  # a port that is taken is told before anything starts
+        if metrics is not None:  # a used port is reported before anything starts
             from tuner.bootstrap.parts.metrics import metrics_shown
 
             shown = stack.enter_context(
@@ -154,7 +154,7 @@ def study_here(
 
 @contextmanager
 def study_simulated(session: Session, say: Say) -> Iterator[Parts]:
-    """A study on a simulated host, which plays the profile that the study keeps."""
+    """Open a study on a simulated host, which simulates the profile in the study's record."""
     from tuner.adapters.virtual.profile import simulated_box
 
     with _study_file(session, session.record, say) as store:
@@ -171,9 +171,10 @@ def study_on_fleet(
     say: Say,
     began_wall_s: float | None,
 ) -> Iterator[FleetParts]:
-    """A study on the hosts of a fleet, real or simulated; if its scheduler does not answer, no file is left.
+    """Open a study on the hosts of a fleet, real or simulated; without an answering scheduler, no file is
+    left.
 
-    *began_wall_s* is the time at which a simulated study goes on; None: when it was created.
+    *began_wall_s* is the wall time at which a simulated study continues; None: its time of creation.
     """
     from tuner.bootstrap.fleet import fleet_of
 
@@ -198,8 +199,8 @@ def study_on_fleet(
 
 
 def _study_file(session: Session, record: StudyRecord, say: Say) -> SqliteStore:
-    """The file of *session*: a new one for *record*, or the one that goes on."""
-    lasting = not is_simulated(record)  # what a power cut costs is simulated again
+    """Open the file of *session*: a new one for *record*, or the one to continue."""
+    lasting = not is_simulated(record)  # data lost in a power cut is simulated again
     if session.is_new:
         return new_store(session.file, record, lasting=lasting)
     return open_store(session.file, lasting=lasting, warn=say)
@@ -215,10 +216,10 @@ def this_box(
     waits_s: float = 0.0,
     keeps_file: bool = True,
 ) -> Iterator[Box]:
-    """The box we run on, wired for *record*, held for *study* against other tuners, all checked.
+    """Open this host for *record*: wire and check all parts, and lock it for *study*.
 
-    Where another one has it, it is waited for as long as *waits_s*. Not *keeps_file*: the study's file is
-    kept by a fleet's coordinator, so no room is looked for here.
+    If another tuner holds the lock, wait up to *waits_s* for it. Not *keeps_file*: a fleet's coordinator has
+    the study's file, so its room on this host is not checked.
 
     Raises:
         ConfigError: another tuner measures here, or the service could never run.
@@ -273,10 +274,10 @@ def _place(
     look: Callable[[ServiceSpec], None],
     number: int = 1,
 ) -> Iterator[Box]:
-    """One place for a launch on this host, with a separate guardian, separate files and a separate source.
+    """Open one place for a launch on this host, with a separate guardian, files and source of items.
 
-    *held* is the lock of the host; *look* warns of obstacles for the service, before anything starts. Places
-    that exist at the same time differ by their *number*.
+    *held* is the lock of the host; *look* warns of obstacles for the service before anything starts. Places
+    that exist at the same time have different *number*s.
     """
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.proc.cgroup import launch_cgroups, own_freezer
@@ -326,17 +327,17 @@ def _place(
         probe = probe_of(settings.service.probe, settings, around)
         cross_check = cross_check_of(settings, around)
         stack.enter_context(children_marked(marker))
-        stack.enter_context(launcher)  # its guardian knows the folders before they are there
+        stack.enter_context(launcher)  # its guardian learns the folders before they exist
         stack.enter_context(scratch_folder(scratch, 0o700, owner(settings)))
         prepare_service(settings, scratch)
-        # workers of another user find their launch's folder in it
+        # workers of another user need access to their launch's folder in it
         stack.enter_context(scratch_folder(counters, 0o711))
         warn_saturation(settings, record, warn)
         if (sender := http_feeder_of(feeder, settings)) is not None:
             found = parse_found(record.provenance.clients_found, sender.clients_of(record.layouts[0]))
             if found is not None:
                 sender.use_found(found)
-        feeder.prepare()  # what can go wrong with it goes wrong before there is a study file
+        feeder.prepare()  # its errors come before the study file is created
         yield Box(
             name=platform.node(),
             clock=clock,
@@ -369,7 +370,7 @@ def _initial_layouts(record: StudyRecord) -> tuple[Layout, ...]:
 
 
 def hooks_of(settings: Settings, warn: Warn, *, runs: bool = True) -> Hooks:
-    """The user's commands; not *runs*: none of them, as of a simulated study."""
+    """Return the user's hook commands; not *runs*: no commands, for a simulated study."""
     from tuner.adapters.processes.repeated_command import CommandHooks
 
     asked = settings.hooks

@@ -31,7 +31,7 @@ def gate_of(settings: Settings) -> tuple[Gate, str]:
 
 
 def shared_by_layouts(settings: Settings) -> str:
-    """Return what started layouts would have to share but cannot, in a sentence; empty: nothing."""
+    """Return a sentence on a resource that several started layouts cannot share; empty: none."""
     service = settings.service
     if service.kind == "crash-processor":
         return "All layouts would use the same spool." if service.spool is not None else ""
@@ -92,7 +92,7 @@ def takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool = Fals
 
 
 def looks_every_s(settings: Settings) -> float:
-    """Return after how many seconds an idle worker of the service looks for items again; 0: at once."""
+    """Return the seconds after which an idle worker of the service polls for items again; 0: at once."""
     service = settings.service
     if service.kind != "script" or service.record is None:
         return 0.0

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MetricsAsked:
-    """Where metrics are to be had."""
+    """The places at which metrics are requested."""
 
     address: Address | None  #: over HTTP; None: not at all
     file: Path | None  #: for node_exporter; None: not at all
 
 
 def parse_metrics_options(address: str | None, file: Path | None, *, is_open: bool) -> MetricsAsked | None:
-    """What the options say; None: nothing.
+    """Return the places for metrics that the options name; None: none.
 
     Raises:
-        ConfigError: *address* is none, or others could get there and *is_open* does not say that they may.
+        ConfigError: *address* is invalid, or can be reached from other hosts without *is_open*.
     """
     if address is None and file is None:
         if is_open:
@@ -54,7 +54,7 @@ def parse_metrics_options(address: str | None, file: Path | None, *, is_open: bo
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Metrics that are to be had."""
+    """Metrics that are being served."""
 
     observers: tuple[Progress, ...]  #: to be told how the study goes, in this order
     recall: Callable[[Sequence[WindowRecord]], None]  #: takes what the study's file holds already
@@ -66,10 +66,10 @@ class Metrics:
 def metrics_shown(
     asked: MetricsAsked, record: StudyRecord, file: Path, strategy: Strategy, warn: Warn
 ) -> Iterator[Metrics]:
-    """Metrics of the study *record*, kept in *file*, as long as the ``with`` block.
+    """Serve metrics of the study *record*, stored in *file*, inside the ``with`` block.
 
     Raises:
-        ConfigError: nobody can listen at the address, or the file cannot be written.
+        ConfigError: the address cannot be used, or the file cannot be written.
     """
     from tuner.adapters.metrics.exposition import MetricsFile, answering
     from tuner.adapters.metrics.figures import Known, StudyFigures
@@ -91,7 +91,7 @@ def metrics_shown(
             stack.callback(kept.write)
         try:
             yield Metrics(tuple(reported), figures.recall, url, figures.grew)
-        except BaseException:  # the strategy may be in the middle of something
+        except BaseException:  # the strategy may be in an inconsistent state
             figures.end(as_planned=False)
             raise
         figures.end(as_planned=True)

@@ -42,7 +42,7 @@ def at_own_queue(settings: Settings, number: int) -> Settings:
     """Return *settings* with a service that reads, and is fed by, a queue of this *number*.
 
     Raises:
-        ValueError: it can have none.
+        ValueError: the service cannot use another queue.
     """
     service = settings.service
     if service.kind != "script" or not isinstance(service.feeder, QueueFeederSettings):
@@ -67,7 +67,7 @@ def _variants(service: ScriptSettings) -> dict[str, ScriptSettings]:
 
 
 def _changed(service: ScriptSettings, queue: str) -> dict[str, object] | None:
-    """The command and environment that read *queue*."""
+    """Return the command and environment that read *queue*; None: the command cannot be changed."""
     assert service.record is not None
     record = known_services()[service.record]
     found = command_at_queue(
@@ -113,7 +113,7 @@ def _with_connections(service: ScriptSettings) -> dict[str, object]:
     return {} if found is None else {"command": found[0], "environment": found[1]}
 
 
-# The port of a further launch on this host: an HTTP service that stays started keeps its own.
+# The port of a further launch on this host: an HTTP service that stays started keeps its port.
 
 
 def port_of(settings: Settings) -> int | None:
@@ -134,7 +134,7 @@ def at_free_port(settings: Settings) -> Settings:
     """Return *settings* with a service that listens, and is sent to, at another port.
 
     Raises:
-        ValueError: its port is not known.
+        ValueError: its port is unknown.
     """
     service, before = settings.service, port_of(settings)
     if before is None or service.kind != "script" or not isinstance(service.feeder, HttpFeederSettings):
@@ -157,7 +157,7 @@ def at_free_port(settings: Settings) -> Settings:
 def _rebound(
     command: tuple[str, ...] | None, ready: ReadySettings | None, before: int, after: int
 ) -> dict[str, object]:
-    """The command and the check for readiness at the port *after*, if they are given and name *before*."""
+    """Return the changes that move command and readiness check, if given, from port *before* to *after*."""
     changes: dict[str, object] = {}
     if command is not None:
         changes["command"] = rebind(command, before, after)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> Provenance:
-    """Of this box, and of what workers are run by on it, which is asked of each variant of *layouts*."""
+    """Return facts about this host, and about the workers' interpreters for each variant of *layouts*."""
     from tuner.adapters.provenance import provenance, worker_facts
 
     found = {}
@@ -40,7 +40,7 @@ def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> Provenance
             alone = Layout(1, 1, variant)
             own = spec.of(alone)
             reported = own.environment_of(alone, 0, 1)
-            reported["TUNER_VARIANT"] = ""  # the only variable that tells variants apart which are alike
+            reported["TUNER_VARIANT"] = ""  # the only variable that differs between otherwise equal variants
             command = (*own.command_line(alone, 0, 1),)
             key = (command, *sorted(reported.items()), own.directory)
             if key not in asked:
@@ -59,7 +59,7 @@ def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> Provenance
 def _axis_with_interpreter(
     service: CrashProcessorSettings | ScriptSettings, variant: str
 ) -> tuple[str, tuple[str, ...]] | None:
-    """Which value of an axis names the interpreter of a *variant*, and its words; None: none does."""
+    """Return the config place and words of a *variant*'s interpreter on an axis; None: no axis names one."""
     for axis, value in zip(service.axes, values_of(variant), strict=False):
         if (interpreter := service.axes[axis][value].interpreter) is not None:
             return f"service.axes.{axis}.{value}", interpreter
@@ -69,10 +69,10 @@ def _axis_with_interpreter(
 def _facts_of_interpreter(
     where: str, interpreter: Sequence[str], environment: Mapping[str, str], directory: str | None
 ) -> dict[str, str]:
-    """What the Python that an axis names says, where the command hides it behind what it begins with.
+    """Read the facts of the Python that an axis names, for a command that hides it behind a wrapper.
 
     Raises:
-        ConfigError: it gives no answer.
+        ConfigError: the interpreter does not start or answer.
     """
     from tuner.adapters.provenance import interpreter_facts
 
@@ -92,10 +92,10 @@ def _check_imports(
     environment: Mapping[str, str],
     directory: str | None,
 ) -> None:
-    """Before anything is launched: the Python that an axis names has what the command imports first.
+    """Check that the Python of an axis has the package that the command imports first.
 
     Raises:
-        ConfigError: it has not.
+        ConfigError: it lacks this package.
     """
     from tuner.adapters.provenance import missing_import
 
@@ -118,7 +118,7 @@ def _spawn_path_command(settings: Settings, variant: str, scratch: Path) -> Sequ
     return [word.format() for word in words]
 
 
-# The Pythons that are typed to run a service by: each is asked what it is.
+# The Pythons of `--python`: each is run once, to read its version.
 
 
 _PYTHON = re.compile(r"python3\.[0-9]+t?")
@@ -126,16 +126,16 @@ _MOST_NAMED = 8
 
 
 def parse_pythons(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The interpreters that were typed, by what they are called: ``3.13``, ``3.14t``; of two 3.13 ``3.13.5``.
+    """Return the interpreters by name: ``3.13``, ``3.14t``; of two 3.13, the full version such as ``3.13.5``.
 
     Args:
-        texts: each the name or the path of a Python, with options of its own if it has some.
+        texts: each the name or path of a Python, optionally followed by its options.
 
     Returns:
-        The words of each, in their order; its program with its whole path, which no PATH changes.
+        The words of each, in the given order; its program with the absolute path, independent of PATH.
 
     Raises:
-        ConfigError: one is no Python, is not here or gives no answer, or is named twice.
+        ConfigError: one is not a Python, is missing, does not run, or is named twice.
     """
     asked = [(text, *_parse_python(text)) for text in texts]
     seen: dict[tuple[str, ...], str] = {}
@@ -176,7 +176,7 @@ def _parse_python(text: str) -> tuple[tuple[str, ...], tuple[str, str]]:
     program = shutil.which(words[0])
     if program is None:
         raise ConfigError(f"--python {text}: there is no such program", hint=_hint())
-    # no link is followed: a virtual environment's Python is one
+    # do not resolve links: a virtual environment's Python is a link
     whole = (os.path.abspath(program), *words[1:])
     names = interpreter_names(whole)
     if names is None:
@@ -187,7 +187,7 @@ def _parse_python(text: str) -> tuple[tuple[str, ...], tuple[str, str]]:
 
 
 def _hint() -> str:
-    """Which Pythons there are."""
+    """Return a hint that lists the Pythons on the PATH."""
     found = set()
     for folder in os.get_exec_path():
         try:

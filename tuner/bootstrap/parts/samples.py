@@ -14,7 +14,7 @@ _TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What was recorded."""
+    """The result of a recording."""
 
     form: str
     queue: str
@@ -23,10 +23,10 @@ class Sampled:
 
 
 def record_sample(url: str, form: str | None, queue: str | None, n_most: int, into: Path) -> Sampled:
-    """Record at most *n_most* messages in the new file *into*; the queue stays as it is.
+    """Record at most *n_most* messages in the new file *into*; the queue is not changed.
 
     Raises:
-        ConfigError: the broker does not answer, no messages wait, none can be cloned, or *into* is there.
+        ConfigError: the broker does not answer, no messages wait, none can be cloned, or *into* exists.
     """
     from tuner.adapters.queues.brokers import empty_queue, find_queue, open_queue
     from tuner.adapters.queues.forms.message import BrokerError, UnclonableError, write_sample

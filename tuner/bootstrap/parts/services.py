@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from tuner.config.settings import BrakeSettings, Settings
     from tuner.services.running import Running
 
-# Any web server as a service: ``--service web`` has tuner send requests and count the answers.
+# Any web server as a service: with ``--service web`` tuner sends requests and counts the answers.
 
 WEB = "web"
 _FEEDER_KEYS = ("url", "clients")
 
 
 def web_script(asked: Mapping[str, Any], words: tuple[str, ...]) -> dict[str, Any]:
-    """The section of a script for a web server that tuner does not know, made of the one that was *asked*."""
+    """Return the script section for a web server that tuner does not know, from the section *asked*."""
     environment = asked.get("environment")
     values = [*words, *map(str, environment.values() if isinstance(environment, Mapping) else ())]
     given = {key: asked[key] for key in _FEEDER_KEYS if key in asked}
@@ -48,18 +48,19 @@ def web_script(asked: Mapping[str, Any], words: tuple[str, ...]) -> dict[str, An
 
 
 def url_of(words: tuple[str, ...]) -> str:
-    """Where a server with this command may listen: found out once it runs."""
+    """Return the URL at which a server with this command may listen; it is checked once it runs."""
     ports = sorted(bound_ports(words))
     return f"http://127.0.0.1:{ports[0] if ports else 8000}/"
 
 
-# Brokers and databases that share the box with the service they work for.
+# Backends on the host of the service: its brokers and databases.
 
 
 def backends_found(settings: Settings, spec: ServiceSpec, warn: Warn) -> Callable[[], frozenset[int]]:
-    """Finds the processes of servers that *settings* name by a URL; none where `backends` says who they are.
+    """Return a function that finds the pids of servers named by URL in *settings*.
 
-    URLs stand in the probes, the feeder, and in the command and environment of *spec*.
+    It reads URLs of the probes, the feeder, and the command and environment of *spec*. It finds none if the
+    setting `backends` names the servers.
     """
     if settings.backends is not None:
         return frozenset
@@ -86,7 +87,7 @@ def _words(settings: Settings, spec: ServiceSpec) -> list[str]:
 def service_of(
     settings: Settings, layouts: Sequence[Layout], study: StudyName, scratch: Path, warn: Warn
 ) -> tuple[ServiceSpec, Feeder]:
-    """The service and what feeds it; *scratch* is a folder of the study's own."""
+    """Return the service and its feeder; *scratch* is a temporary folder of the study."""
     if settings.service.kind == "crash-processor":
         return _crash_processor(settings.service, layouts, scratch)
     return _script(settings.service, layouts, study, scratch, warn)
@@ -142,7 +143,7 @@ def _spec_of_crash_processor(
 
 
 def prepare_service(settings: Settings, scratch: Path) -> None:
-    """Put into *scratch*, which is there by now, what the service finds there when it starts."""
+    """Create the files in *scratch*, which must exist, that the service needs to start."""
     if settings.service.kind != "crash-processor":
         return
     service = settings.service
@@ -168,8 +169,9 @@ def _spec_of(asked: ScriptSettings, of_variant: Mapping[str, str] | None = None)
 def _running(
     asked: CrashProcessorSettings | ScriptSettings, of_variant: Mapping[str, str] | None = None
 ) -> Running:
-    """How it runs. The environment file's values go before the config's, and are not filled in; with a known
-    service the config's go first: they carry the layout. What makes a variant goes before all."""
+    """Return how the service runs. Values of the environment file override the config's, and are used
+    literally; with a known service the config's override, because they carry the layout. Values of a variant
+    override all."""
     from tuner.services.running import Running, escape_fields
 
     file: Mapping[str, str] = {}
@@ -197,15 +199,15 @@ def _running(
 
 
 def owner(settings: Settings) -> tuple[int, int] | None:
-    """User and group id that the service runs as; None: ours."""
+    """Return the user and group id that the service runs as; None: those of tuner."""
     return settings.service.owner
 
 
-# The check whether a launch is ready to work, as its config asks for it.
+# The readiness check of a launch, as configured.
 
 
 def ready_of(settings: Settings) -> Callable[[Layout], Readiness | None]:
-    """Tells how a launch of a layout shows that it is ready; None: what runs is ready."""
+    """Return a function that gives the readiness check of a layout, or None: it is ready once it runs."""
     from tuner.adapters.supervisord.startup import Readiness
 
     def readiness(layout: Layout) -> Readiness | None:
@@ -217,14 +219,14 @@ def ready_of(settings: Settings) -> Callable[[Layout], Readiness | None]:
     return readiness
 
 
-# What counts the items of a service.
+# The probes, which count the items of a service.
 
 
 CROSS_CHECK_WITHIN = 0.02  #: of a window's items, unless told otherwise
 
 
 def cross_check_of(settings: Settings, around: Surroundings) -> CrossCheck | None:
-    """The second probe that *settings* ask for, if any; ConfigError as for ``probe_of``."""
+    """Return the second probe of *settings*; None: not configured. Raises ConfigError like `probe_of`."""
     service = settings.service
     if service.cross_check is None:
         return None
@@ -234,21 +236,21 @@ def cross_check_of(settings: Settings, around: Surroundings) -> CrossCheck | Non
 
 
 def probe_of(asked: ProbeSettings, settings: Settings, around: Surroundings) -> Probe:
-    """The probe that is *asked* for, of the service of *settings*.
+    """Return the probe that *asked* describes, for the service of *settings*.
 
     Raises:
-        ConfigError: it could never count here.
+        ConfigError: it can never count on this host.
     """
     return asked.build(settings, around)
 
 
-# What feeds a script, as its config tells.
+# The feeder of a script, as configured.
 
 
 def study_name(record: StudyRecord, file: str, place: int = 1) -> StudyName:
     """Return the name of the study *record*, kept in *file*, at one of its places on this host.
 
-    Its first moment belongs to no other study. Messages that are fed at several places have different ids.
+    The time of its creation makes it unique. Messages fed at different places get different ids.
     """
     own = f"{record.service}/{record.created_wall_s!r}/{record.seed}"
     return StudyName(own if place == 1 else f"{own}/{place}", file)
@@ -257,12 +259,12 @@ def study_name(record: StudyRecord, file: str, place: int = 1) -> StudyName:
 def feeder_of(
     asked: ScriptSettings, layouts: Sequence[Layout], study: StudyName, scratch: Path, warn: Warn
 ) -> Feeder:
-    """What feeds the service; *scratch* is a folder of the study's own."""
+    """Return the feeder of the service; *scratch* is a temporary folder of the study."""
     return asked.feeder.build(asked, layouts, FeederSurroundings(study, scratch, warn))
 
 
 def http_feeder_of(feeder: Feeder, settings: Settings) -> HttpFeeder | None:
-    """*feeder*, if it is one that sends requests."""
+    """Return *feeder* if it sends HTTP requests, else None."""
     service = settings.service
     if service.kind != "script" or service.feeder.kind != "http":
         return None
@@ -272,7 +274,7 @@ def http_feeder_of(feeder: Feeder, settings: Settings) -> HttpFeeder | None:
 
 
 def in_turns(feeder: Feeder, settings: Settings) -> Feeder | None:
-    """Return what feeds a launch that is paused often in place of *feeder*; None: the same."""
+    """Return the feeder that replaces *feeder* in a launch that is paused often; None: *feeder* itself."""
     service = settings.service
     if service.kind != "script" or service.feeder.kind != "queue":
         return None
@@ -282,7 +284,7 @@ def in_turns(feeder: Feeder, settings: Settings) -> Feeder | None:
 
 
 def warn_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None:
-    """Warn when latency is limited that says nothing: in a closed loop it is connections / throughput."""
+    """Warn of a latency limit in a closed loop, where latency is only connections / throughput."""
     service = settings.service
     if "p95_s" not in record.limits or service.kind != "script":
         return
@@ -293,23 +295,23 @@ def warn_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None
 
 
 def use_clients_of(found: Feeder, settings: Settings, feeder: Feeder, own: Settings) -> None:
-    """Let *feeder* send by as many clients as were found for another place of the host."""
+    """Set the number of clients of *feeder* to that found for another place of the host."""
     first, sender = http_feeder_of(found, settings), http_feeder_of(feeder, own)
     if first is not None and sender is not None and first.found is not None:
         sender.use_found(first.found)
 
 
-# The brake that a config asks for.
+# The safety limits of a config.
 
 
 EVERY_S = TIMEOUT_S = 10.0  #: of its command, when nobody says otherwise
 
 
 def brake_of(asked: BrakeSettings | None, clock: Clock, warn: Warn) -> LimitsBrake | None:
-    """The brake that *asked* describes; None: there is none.
+    """Return the safety limits that *asked* describes; None: there are none.
 
     Raises:
-        ConfigError: its command is missing, or this box does not tell its load and memory.
+        ConfigError: the command is missing, or the load and memory of this host cannot be read.
     """
     if asked is None:
         return None
