@@ -47,11 +47,11 @@ _MAGIC_WORD, _VERSION_WORD, _PID_WORD, _START_WORD, _N_SLOTS_WORD, _SLOT_BYTES_W
 
 
 class CounterError(Exception):
-    """A counter that cannot be kept or read; the text says where and why."""
+    """A counter that cannot be written or read; the text has its path and the reason."""
 
 
 class Totals(NamedTuple):
-    """What all processes of a folder counted, living and dead ones together."""
+    """The sums over all processes of a folder, running or ended."""
 
     n_done: int
     n_failed: int
@@ -66,10 +66,10 @@ class Totals(NamedTuple):
 
 
 class Slot:
-    """One thread's place to count. Use it in one thread at a time: it has no lock.
+    """The counters of one thread. Use it in one thread at a time: it has no lock.
 
-    A slot, or one of its functions kept by itself, stays valid over a fork: in the child it counts into the
-    child's own file, beginning at 0.
+    A slot, or one of its functions kept alone, stays valid after a fork: in the child it counts into the
+    child's file, beginning at 0.
     """
 
     __slots__ = ("add_stages", "done", "failed")
@@ -85,14 +85,14 @@ class Slot:
 
 
 class _Lease:
-    """The right to write one slot. Once nobody can call the slot's functions any more, the slot is free."""
+    """The right to write one slot. Once the slot's functions are no longer referenced, the slot is free."""
 
     __slots__ = ("__weakref__", "bind", "free", "index")
 
     def __init__(self) -> None:
-        self.bind: Callable[[Any], None]  # make the functions write to this view, going on from its totals
+        self.bind: Callable[[Any], None]  # make the functions write to this view, starting at its totals
         self.index = -1
-        self.free: Optional[Deque[int]] = None  # where to give the slot back; None before it has one
+        self.free: Optional[Deque[int]] = None  # list to return the slot to; None before it has one
 
     def __del__(self) -> None:
         if self.free is not None:
@@ -130,12 +130,12 @@ class _Lease:
 
         self.bind = bind
         for function in (done, failed, add_stages):
-            function.__dict__["lease"] = self  # whoever keeps only a function keeps the slot
+            function.__dict__["lease"] = self  # a reference to a function keeps the slot
         return done, failed, add_stages
 
 
 class _Unborn:
-    """Stands for a forked child's slot until the child counts: one that never does leaves no file."""
+    """Placeholder for a forked child's slot until the child counts; a child that never counts has no file."""
 
     def __init__(self, counter: Counter, lease: _Lease) -> None:
         self._counter = counter
@@ -146,12 +146,12 @@ class _Unborn:
 
     def __setitem__(self, word: int, value: int) -> None:
         view = self._counter._place(self._lease)
-        view[word] += value  # a slot taken over has totals already
+        view[word] += value  # a reused slot has totals already
         self._lease.bind(view)
 
 
 class _Slots:
-    """The slots that one process hands out: a file, or anonymous memory, that grows page by page."""
+    """The slots of one process, in a file or anonymous memory that grows page by page."""
 
     def __init__(self, directory: Optional[str]) -> None:
         self.free: Deque[int] = collections.deque()
@@ -167,7 +167,7 @@ class _Slots:
         header[_MAGIC_WORD] = _MAGIC
 
     def place(self, lease: _Lease) -> Any:
-        """Give *lease* a slot, a free one first, and return its view."""
+        """Give *lease* a slot, preferably a freed one, and return its view."""
         try:
             index = self.free.popleft()
         except IndexError:
@@ -193,7 +193,8 @@ class _Slots:
             try:
                 fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
                 try:
-                    # Blocks, not a hole: a store into a hole of a full disk ends the process with SIGBUS.
+                    # Allocate blocks, not a hole: a store into a hole of a full disk ends the process with
+                    # SIGBUS.
                     os.posix_fallocate(fd, offset_bytes, _PAGE_BYTES)
                     page = mmap.mmap(fd, _PAGE_BYTES, offset=offset_bytes)
                 finally:
@@ -204,7 +205,7 @@ class _Slots:
 
 
 class Counter:
-    """Hands out slots to the threads of this process; ``open_counter`` gives it."""
+    """The slots of the threads of this process; created by ``open_counter``."""
 
     def __init__(self, directory: Optional[str]) -> None:
         self._directory = directory
@@ -214,7 +215,7 @@ class Counter:
         self._slots: Optional[_Slots] = None
 
     def slot(self) -> Slot:
-        """The calling thread's slot: the same one each time, free for others once the thread has ended.
+        """Return the slot of the calling thread: always the same one, reused once the thread has ended.
 
         Raises:
             CounterError: the file cannot be made or enlarged.
@@ -235,7 +236,7 @@ class Counter:
             return self._slots.place(lease)
 
     def _after_fork_in_child(self) -> None:
-        self._lock = threading.Lock()  # the old one may be held by a thread that is not there any more
+        self._lock = threading.Lock()  # a thread that the child lacks may hold the old one
         self._slots = None
         for reference in list(self._leases):
             lease = reference()
@@ -256,10 +257,10 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def open_counter(directory: Optional[str] = None) -> Counter:
-    """A counter that writes into *directory*, by default the folder that the environment names.
+    """Return a counter that writes into *directory*, by default the folder that the environment names.
 
-    Where neither is given it counts in anonymous memory: the same code runs with and without tuner. A folder
-    has one counter per process, however often it is opened; its file appears when the first slot is taken.
+    If neither is given it counts in anonymous memory, so the same code runs with and without tuner. A folder
+    has one counter per process, however often it is opened; its file appears with the first slot.
 
     Raises:
         CounterError: there is no such folder.
@@ -275,9 +276,7 @@ def open_counter(directory: Optional[str] = None) -> Counter:
 
 def _new_file(directory: str) -> str:
     attempt = 0
-    while (
-        True
-    ):  # the name of a process that had the same pid before, or lives in another pid namespace, is taken
+    while True:  # an earlier process with this pid, or one in another pid namespace, may have used the name
         path = os.path.join(directory, f"{os.getpid()}-{attempt}{SUFFIX}")
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
@@ -298,11 +297,11 @@ def _start_time(pid: object) -> int:
 
 
 class Reader:
-    """Adds up the counters of a folder again and again; keeps the files of processes that run mapped, so that
-    a look is cheap.
+    """Reader of the sums of the counters in a folder; it keeps files of running processes mapped, so that a
+    read is cheap.
 
-    A file that was seen once stays in the totals even when somebody deletes it: they never go down. Only what
-    is mapped holds a descriptor: however many processes come and go, there are as many as run at once.
+    A file that was read once stays in the totals even if it is deleted, so they never decrease. Only mapped
+    files hold a descriptor, so their number is limited by the processes that run at once.
     """
 
     def __init__(self, directory: str) -> None:
@@ -319,10 +318,10 @@ class Reader:
         self.close()
 
     def totals(self) -> Totals:
-        """The sums now. A file that is just being created counts from the next look on.
+        """Return the sums now. A file that is being created counts from the next call on.
 
         Raises:
-            CounterError: the folder cannot be read, or one of its counters is of another version or damaged.
+            CounterError: the folder cannot be read, or one of its counters has another version or is damaged.
         """
         try:
             names = os.listdir(self._directory)
@@ -355,12 +354,13 @@ class Reader:
         return name in self._files or name in self._over or name in self._unmapped
 
     def _drop_ended(self) -> None:
-        """Unmap the files of processes that have ended. Looked for when others come: else nothing grows."""
+        """Unmap the files of ended processes. Called when new files appear, because nothing grows
+        otherwise."""
         for name in [name for name, file in self._files.items() if not file.writer_runs()]:
             self._over[name] = self._files.pop(name).slots()
 
     def _slots(self) -> Iterator[List[int]]:
-        """The words of each process's slots."""
+        """Yield the words of each process's slots."""
         for file in self._files.values():
             yield file.slots()
         for unmapped in self._unmapped.values():
@@ -369,7 +369,7 @@ class Reader:
 
 
 def read_totals(directory: str) -> Totals:
-    """The sums of all counters in *directory* at this moment; raises as ``Reader.totals`` does."""
+    """Return the sums of all counters in *directory* now; raises like ``Reader.totals``."""
     with Reader(directory) as reader:
         return reader.totals()
 
@@ -382,15 +382,15 @@ class _File:
         self._map(pages)
 
     def writer_runs(self) -> bool:
-        """Whether the process that writes it is seen to run."""
+        """Return whether the process that writes the file is visible and runs."""
         try:
             return _start_time(self._words[_PID_WORD]) == self._words[_START_WORD]
         except OSError:
             return False
 
     def slots(self) -> List[int]:
-        """The words of all slots handed out, slot after slot."""
-        if self._pages.size() < self._n_mapped_bytes:  # touching what is not there would end us with SIGBUS
+        """Return the words of all slots handed out, slot after slot."""
+        if self._pages.size() < self._n_mapped_bytes:  # reading beyond the end would raise SIGBUS
             raise CounterError(f"the counter {self._path} has shrunk: something else writes to it")
         n_slots = self._words[_N_SLOTS_WORD]
         if n_slots > _MOST_SLOTS:
@@ -406,7 +406,7 @@ class _File:
             raise CounterError(
                 f"the counter {self._path} is damaged: it is too short for its {n_words} words"
             )
-        # Once it is deleted, the slots mapped so far are all that can still be seen.
+        # After deletion only the slots mapped so far can still be read.
         with contextlib.suppress(FileNotFoundError):
             try:
                 pages = _map_file(self._path)
@@ -425,13 +425,13 @@ class _File:
 
 
 class _Unmapped:
-    """A counter file that is mapped anew at each look."""
+    """A counter file that is mapped again for each read."""
 
     def __init__(self, path: str, last: List[int]) -> None:
         self._path, self._last = path, last
 
     def slots(self) -> List[int]:
-        """The words of all slots handed out; once it is deleted, those of the last look."""
+        """Return the words of all slots handed out; after deletion of the file, those of the last read."""
         opened = _open_file(self._path)
         if opened is not None:
             self._last = opened.slots()
@@ -439,7 +439,7 @@ class _Unmapped:
 
 
 def _open_file(path: str) -> Optional[_File]:
-    """The counter at *path*, or None while it is being created."""
+    """Return the counter at *path*, or None while it is being created."""
     try:
         if os.stat(path).st_size < _HEADER_BYTES:
             return None
