@@ -391,7 +391,7 @@ class Progress(Protocol):
         unknown."""
 
     def warning(self, slug: str, text: str) -> None:
-        """Something the reader should know; docs/messages.md explains *slug*."""
+        """Report a warning for the user; docs/messages.md explains *slug*."""
 
 
 class BoxwiseProgress(Progress, Protocol):
@@ -436,7 +436,7 @@ class FleetProgress(Protocol):
         """Report that a host is free."""
 
     def warning(self, slug: str, text: str) -> None:
-        """Something the reader should know; docs/messages.md explains *slug*."""
+        """Report a warning for the user; docs/messages.md explains *slug*."""
 
 
 class Stop(Protocol):

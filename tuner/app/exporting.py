@@ -133,7 +133,7 @@ def _repeat_after_s(text: str | None) -> float | None:
 
 
 def ranked_as(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:
-    """Rank the study as *options* ask."""
+    """Return the study and its ranking according to *options*."""
     from tuner.app import study_queries
 
     return study_queries.rank_file(

@@ -44,7 +44,7 @@ def begin_pilot(
     """Begin a pilot, from which the duration of a study is estimated.
 
     Args:
-        config: a config in YAML; None: none was named.
+        config: a config in YAML; None: no config.
         options: the settings given on the command line.
         pilot: its approximate duration, as typed (such as ``10m``); None: ten minutes.
         study: the file; None: it is named after the service.

@@ -40,7 +40,7 @@ def settings_like(
         of_first_looks: names of study settings that ``--quick`` sets, which are left out.
 
     Raises:
-        ConfigError: the study is not one of `tuner grid`, or it lacks its secrets and nothing else gives
+        ConfigError: the study is not one of `tuner grid`, or it lacks its secrets and no config or command has
             them.
     """
     from tuner.bootstrap import stores
@@ -101,7 +101,7 @@ def begin_study(
     """Begin a new study: return its settings, its record and its file.
 
     Args:
-        config: a config in YAML; None: none was named.
+        config: a config in YAML; None: no config.
         options: the settings given on the command line.
         simulate: the profile to simulate; None: a real service runs.
         file: the file of the study; None: it is named after the service.

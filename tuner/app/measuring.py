@@ -182,7 +182,7 @@ def _say_first_look(record: StudyRecord, say: Say, windows: Sequence[WindowRecor
 
 
 def _grew(followed: Followed, parts: Parts, study: StudyRecord) -> None:
-    """Follow the strategy of *study*, whose grid has grown."""
+    """Switch to the strategy of *study*, whose grid has grown."""
     from tuner.core.search.strategies.of_study import Unforeseen, strategy_of
 
     strategy = strategy_of(study)

@@ -155,7 +155,7 @@ def begin_calibration(
     """Begin a calibration.
 
     Args:
-        config: a config in YAML; None: none was named.
+        config: a config in YAML; None: no config.
         options: the settings given on the command line.
         launches: number of launches; None: 3.
         windows: windows of each launch; None: 2.

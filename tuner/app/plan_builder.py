@@ -179,10 +179,11 @@ def n_layouts_in_turns(settings: Settings, say: Say, *, is_simulated: bool, on_f
 
 
 def can_slice(record: StudyRecord, file: Path) -> bool:
-    """Return whether the layouts of the study in *file*, which took no turns, can take turns in slices.
+    """Return whether the layouts of the study in *file*, whose layouts did not take turns, could take turns
+    in slices.
 
-    False for simulated studies, whose noise is assumed, after ``slices: off``, and if the file does not have
-    all settings.
+    False for simulated studies, whose noise is assumed, after ``slices: off``, and if the file lacks
+    settings.
     """
     from tuner.bootstrap.parts.gates import takes_turns
 

@@ -38,7 +38,7 @@ def begin_self_test(
     """Begin a comparison of a layout with itself.
 
     Args:
-        config: a config in YAML; None: none was named.
+        config: a config in YAML; None: no config.
         options: the settings given on the command line.
         layout: the layout as typed, such as ``4x6``.
         repeats: pairs of launches; None: as many as fit into the budget, else 10.

@@ -1,4 +1,4 @@
-"""A command without its wrappers and shell scripts, and what its files show about threads and counting."""
+"""A command without its wrappers and shell scripts, and checks of its files for threads and counting."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The first look: one short window of a few distant layouts, for a provisional ranking.
 
-As those of scouts, its windows are shown to no strategy and counted in no ranking: what is measured after it,
-and what is claimed, is as it would be without.
+Like those of scouts, its windows are passed to no strategy and counted in no ranking, so they do not change
+later measurements or results.
 """
 
 from __future__ import annotations

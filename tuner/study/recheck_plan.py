@@ -38,7 +38,7 @@ def check_study(
 
     Args:
         parent: the study whose result is checked.
-        now: the study that the same settings give now.
+        now: the study that the same settings describe now.
         ranked: the ranked layouts of *parent*, best first.
         current: the layout in use, compared in addition to the runner-up; None: only the runner-up.
         window_s: length of a window; None: the median length of *parent*'s windows.

@@ -184,7 +184,7 @@ def note_inner(window: Window, store: Store, warn: Callable[[str, str], None]) -
         warn(*inner_threads(found.layout, found.n_threads, study.box_cores, found.cause))
 
 
-# The GIL of the workers, stored after a launch; an unexpected one gives a warning.
+# The GIL of the workers, stored after a launch, with a warning if it is unexpected.
 
 
 def keep_gil(store: Store, launch: LaunchRecord, warn: Callable[[str, str], None]) -> None:

@@ -1,4 +1,4 @@
-"""The expected duration of the rest of a study, and what fits into its budget."""
+"""The expected duration of the rest of a study, and checks of its budget."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Timetable:
         self._study = study
         self.total_s = 0.0
         self.stop_s = 0.0  #: the longest that a launch of this session took until it was gone
-        self._renewed_s = 0.0  # of the total: what an earlier budget paid for
+        self._renewed_s = 0.0  # part of the total that an earlier budget covered
         self._beside_s: dict[Layout, dict[_Place, float]] = defaultdict(lambda: defaultdict(float))
         self._session: tuple[float, float, Callable[[], float]] | None = None
         seen_until: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""The port or queue of each layout that stays started together with others on this host."""
+"""The port or queue of each layout that stays started together with other layouts on this host."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class Roster:
             self._alone_since_s = self._clock.monotonic_s()
 
     def check_patience(self) -> None:
-        """Check whether to go on waiting for hosts.
+        """Raise an error if no further host is to be waited for.
 
         Raises:
             ConfigError: no host that joined can use the study's configuration.

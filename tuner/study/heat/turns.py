@@ -1,4 +1,4 @@
-"""Threads that take turns, one per launch: one runs while time stands still for the others.
+"""Threads that take turns, one per launch: one runs while time stands still for all other launches.
 
 The same code makes a resident launch and a launch alone, here in a separate thread. That code waits only
 by its clock, so its clock is where it can be held: `ResidentClock.sleep_until` returns once so much of the

@@ -171,7 +171,7 @@ class Workbench:
             window_taken(window, launch_id)
             refuse_alike(window)
             self._warn_of_uneven_connections(window)
-            if launch.block != WARMING_BLOCK:  # those windows are short, whatever the study's are
+            if launch.block != WARMING_BLOCK:  # windows before the first block are always short
                 self._warn_of_items(window)
             if passed := [reason.detail for reason in window.void if reason.slug == BRAKED]:
                 raise Braked(f"in window {index + 1}: {passed[0]}")

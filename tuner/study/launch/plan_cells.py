@@ -1,4 +1,4 @@
-"""The launches that a strategy asked for: earlier attempts at each, and what it still needs."""
+"""The launches that a strategy requested: earlier attempts at each, and its missing windows."""
 
 from __future__ import annotations
 
