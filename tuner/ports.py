@@ -131,8 +131,7 @@ class Feeder(Protocol):
 
     @property
     def pace(self) -> Pace | None:
-        """Rule for the request rate of the windows, applied in each launch; None: the rate does not
-        change."""
+        """Rule for the request rate of windows, applied in each launch; None: the rate does not change."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         """Schedule requests at *rate_per_s* from now on, until the next call or the end of the launch; 0
@@ -222,8 +221,7 @@ class Sampler(Protocol):
     """Samples the host."""
 
     def idle_fixed_work_cpu_s(self) -> float | None:
-        """Return the CPU time of one unit of fixed work while no layout works; None: not measured. Takes 15
-        ms."""
+        """Return the CPU time of one unit of fixed work on the idle host; None: not measured. Takes 15 ms."""
 
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> AbstractContextManager[Watch]:
         """Sample the host and *launch*'s process tree; *extra_pids* (feeder, probe) count as tuner's."""
@@ -257,8 +255,7 @@ class Brake(Protocol):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether a layout that passes a limit is left out while the study continues; False: the study
-        stops."""
+        """Whether a layout that passes a limit is left out and the study continues; False: it stops."""
 
     def watching(self, facts: Mapping[str, str]) -> AbstractContextManager[BrakeWatch]:
         """Check one launch, from before it starts; *facts* as in `Hooks.run`."""
@@ -387,8 +384,7 @@ class Progress(Protocol):
     def window_taken(
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
-        """Report that a window, valid or invalid, is stored; *n_planned* None: the number needed is
-        unknown."""
+        """Report that a window, valid or invalid, is stored; *n_planned* None: their number is unknown."""
 
     def warning(self, slug: str, text: str) -> None:
         """Report a warning for the user; docs/messages.md explains *slug*."""

@@ -40,8 +40,7 @@ def settings_like(
         of_first_looks: names of study settings that ``--quick`` sets, which are left out.
 
     Raises:
-        ConfigError: the study is not one of `tuner grid`, or it lacks its secrets and no config or command has
-            them.
+        ConfigError: the study is not one of `tuner grid`, or it lacks its secrets and nothing else has them.
     """
     from tuner.bootstrap import stores
     from tuner.config.profile import profile_kept

@@ -179,8 +179,7 @@ def n_layouts_in_turns(settings: Settings, say: Say, *, is_simulated: bool, on_f
 
 
 def can_slice(record: StudyRecord, file: Path) -> bool:
-    """Return whether the layouts of the study in *file*, whose layouts did not take turns, could take turns
-    in slices.
+    """Return whether the layouts of the study in *file*, measured one at a time, could take turns.
 
     False for simulated studies, whose noise is assumed, after ``slices: off``, and if the file lacks
     settings.
@@ -370,8 +369,7 @@ def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> Non
 
 
 def _simulated_config(settings: Settings, profile: Profile) -> StoredConfig:
-    """Return the stored config: settings and the whole profile, so that the study resumes without its
-    file."""
+    """Return the stored config: settings and the whole profile, so that resuming needs no profile file."""
     from tuner.config.load import canonical_json
     from tuner.config.profile import profile_texts
 

@@ -105,8 +105,7 @@ def _directory(started: Started) -> tuple[Path, dict[str, Path], list[str]]:
 def _instead(
     started: Started, wanted: str, moves: dict[str, Path]
 ) -> tuple[Path, dict[str, Path], list[str]]:
-    """Replace a folder that is missing on this host by the project's folder, or by one of the same name in
-    it."""
+    """Replace a folder missing on this host by the project's folder, or by one of the same name in it."""
     root = _project(started.folder)
     parts = PurePath(wanted).parts
     old, here = wanted, root

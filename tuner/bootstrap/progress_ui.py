@@ -83,8 +83,7 @@ def to_several(progress: Sequence[Progress]) -> Progress:
 
 
 def simulated_lines(elapsed_s: Callable[[], float]) -> Progress:
-    """Return a line display on stderr for a simulated study; *elapsed_s*: simulated seconds since it
-    began."""
+    """Return a line display on stderr for a simulated study; *elapsed_s* gives its simulated seconds."""
     from tuner.adapters.terminal.progress import SimulatedProgress
 
     return SimulatedProgress(sys.stderr, elapsed_s)
@@ -124,7 +123,7 @@ def render_board(
     go_on: str | None = None,
     colours: bool = True,
 ) -> list[tuple[str, int]]:
-    """Render *board* for the terminal behind *stream* in at most *lines* lines, each with its width in
+    """Render *board* for the terminal behind *stream*: at most *lines* lines, each with its width in
     cells."""
     from tuner.reports.live.live import Look, live_lines
     from tuner.reports.text.cells import paint_line

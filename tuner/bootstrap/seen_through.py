@@ -123,8 +123,7 @@ def _hears_by_environment(service: Service, text: str) -> bool:
 
 
 def _script(words: Sequence[str], folder: Path) -> tuple[list[str], str] | None:
-    """Return the words of a shell with the script's text in place of its file, and the text; None: no
-    script."""
+    """Return a shell's words with the script's text in place of its file, and the text; None: no script."""
     if not words:
         return None
     at = shell_script(words)

@@ -171,8 +171,7 @@ def study_on_fleet(
     say: Say,
     began_wall_s: float | None,
 ) -> Iterator[FleetParts]:
-    """Open a study on the hosts of a fleet, real or simulated; without an answering scheduler, no file is
-    left.
+    """Open a study on the hosts of a fleet, real or simulated; if the scheduler is away, no file is left.
 
     *began_wall_s* is the wall time at which a simulated study continues; None: its time of creation.
     """

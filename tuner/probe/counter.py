@@ -297,8 +297,7 @@ def _start_time(pid: object) -> int:
 
 
 class Reader:
-    """Reader of the sums of the counters in a folder; it keeps files of running processes mapped, so that a
-    read is cheap.
+    """Sums of the counters in a folder; files of running processes stay mapped, so a read is cheap.
 
     A file that was read once stays in the totals even if it is deleted, so they never decrease. Only mapped
     files hold a descriptor, so their number is limited by the processes that run at once.
@@ -354,8 +353,7 @@ class Reader:
         return name in self._files or name in self._over or name in self._unmapped
 
     def _drop_ended(self) -> None:
-        """Unmap the files of ended processes. Called when new files appear, because nothing grows
-        otherwise."""
+        """Unmap the files of ended processes; called when new files appear, as nothing grows otherwise."""
         for name in [name for name, file in self._files.items() if not file.writer_runs()]:
             self._over[name] = self._files.pop(name).slots()
 

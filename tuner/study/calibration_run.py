@@ -194,8 +194,7 @@ def around_their_means(intervals: Mapping[str, Estimate]) -> dict[str, Estimate]
 def _left_out(
     calibration: Calibration, clocks: Sequence[Clocks], layouts: Sequence[Layout], machine: Machine
 ) -> LeftOutErrors | None:
-    """Return the prediction error of each layout left out; None: one or two layouts without 1x1 are too
-    few."""
+    """Return the prediction error of each layout left out; None: too few layouts to predict from."""
     if len(layouts) < 3 and all(layout.total_threads > 1 for layout in layouts):
         return None
     rows = tuple(

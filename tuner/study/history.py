@@ -40,7 +40,7 @@ def read_ran_before(store: Store, windows: Iterable[WindowRecord]) -> RanLayouts
 
 
 class Timeline:
-    """Converts the wall-clock times of hosts into study times that never go back on any host.
+    """Conversion of the hosts' wall-clock times into study times that never go back on any host.
 
     Breaks between sessions are included, because the host's speed drifts meanwhile. If a clock was set back,
     time continues from the latest moment recorded on its host. All hosts share the beginning; each continues

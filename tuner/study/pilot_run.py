@@ -71,8 +71,7 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
 
 
 def read_pilot(store: Store) -> Pilot | None:
-    """Estimate noise and costs from the study in *store*; None: no valid window, or no layout launched
-    twice."""
+    """Estimate noise and costs from the study in *store*; None: no layout has two valid launches."""
     study, launches, longer = store.study(), store.launches(), longer_numbers(store)
     timetable = Timetable(study, launches, store.windows())
     windows = [window for window in store.windows() if window.launch_id not in longer]

@@ -118,8 +118,7 @@ def read_past(store: Store, asked: Asked) -> Past | None:
 
 
 def past_of(asked: Asked, launches: Sequence[Launched]) -> Past | None:
-    """Estimate the differences to the winner from the *launches* of a study; None: winner or noise
-    unknown."""
+    """Estimate the differences to the winner from a study's *launches*; None: winner or noise unknown."""
     layouts = sorted({one.layout for one in launches})
     if asked.winner not in layouts:
         return None

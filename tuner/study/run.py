@@ -301,8 +301,7 @@ class _Study:
         return self._launched(cell.asked, which, deadline, cell, bench)
 
     def _warm_cache(self, layout: Layout, deadline: Callable[[], Deadline] | None = None) -> None:
-        """Make a launch that is discarded, to fill the page cache, compile bytecode and raise the CPU
-        clock."""
+        """Make a discarded launch, to fill the page cache, compile bytecode and raise the CPU clock."""
         if not self.asked.warms_cache or self._box.clock.wall_s() - self._seen_wall_s < CACHE_KEEPS_S:
             return
         self._discard(layout, deadline)

@@ -96,8 +96,7 @@ class Scouting:
         return opens_too_many(self.study.config, layout) or self.box.refuses(layout)
 
     def _takes_too_long(self, layout: Layout) -> str | None:
-        """Return why the budget has no room for a scout of *layout* and the larger grid; None: it has
-        room."""
+        """Return why the budget is too short for a scout of *layout* and the larger grid; None: it is not."""
         study = self.study
         own = [one for one in study.layouts if one.variant == layout.variant]
         more = added_layouts(study.layouts, [Way(corner_of(own), layout)], self._does_not_fit)

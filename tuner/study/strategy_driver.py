@@ -84,8 +84,7 @@ class Course:
         return self._failing.is_open(cell)
 
     def end_block(self, block: Block) -> list[Layout]:
-        """Pass the windows of *block*, complete or not, to the strategy; return the layouts that now
-        failed."""
+        """Pass the windows of *block*, complete or not, to the strategy; return layouts that now failed."""
         observed = [seen for cell in block.cells for seen in cell.kept.values()]
         observed.sort(key=lambda seen: seen.began_s)
         failed = self._failing.end(block.cells)

@@ -207,8 +207,7 @@ def keep_gil(store: Store, launch: LaunchRecord, warn: Callable[[str, str], None
 
 
 def last_seen_s(launch: LaunchRecord) -> float:
-    """Return the wall time at which *launch* surely had the service's files in the page cache; -inf:
-    never."""
+    """Return the wall time at which *launch* surely had filled the page cache; -inf: never."""
     if launch.ended_wall_s is not None:
         return launch.ended_wall_s
     return -inf if launch.block == WARMING_BLOCK else launch.started_wall_s

@@ -60,8 +60,7 @@ class Timetable:
             self.add(launch, (ended_wall_s - launch.started_wall_s) / n_alike, counted_s[launch_id])
 
     def add(self, launch: LaunchRecord, duration_s: float, counted_s: float) -> None:
-        """Record a launch that took *duration_s* from start to full stop, *counted_s* of it in valid
-        windows."""
+        """Record a launch of *duration_s* from start to full stop, *counted_s* of it in valid windows."""
         duration_s = max(counted_s, duration_s)  # the wall clock may have been set meanwhile
         self.total_s += duration_s
         if launch.block >= 0 or launch.position > 0:  # not one that only warms the page cache

@@ -117,8 +117,7 @@ def _with_connections(service: ScriptSettings) -> dict[str, object]:
 
 
 def port_of(settings: Settings) -> int | None:
-    """Return the one port that all commands of the service name and the feeder sends to; None: there is no
-    such port."""
+    """Return the one port of the feeder that all commands of the service name; None: there is none."""
     service = settings.service
     if service.kind != "script" or not isinstance(service.feeder, HttpFeederSettings):
         return None

@@ -148,8 +148,7 @@ class Places:
         return [one for (_, _, where), one in self._cells.items() if where != box]
 
     def after(self, place: Place, n_hosts: int) -> list[Proposal]:
-        """Return the host's launches after *place*: the rest of its block, or its part of a race's first
-        one."""
+        """Return the host's launches after *place*: the rest of its block, or its part of a race's first."""
         study, cells = self._study, self._cells.values()
         over = {place.asked.layout, *self._failing.failed}
         if study.strategy == "all":
@@ -198,8 +197,7 @@ class Places:
         )
 
     def _fits(self, place: Place, ahead: Ahead) -> bool:
-        """Return whether to measure *place*: its launch (in a grid its whole block) fits, or it is the
-        first."""
+        """Return whether to measure *place*: its launch (of a grid, its block) fits, or it is the first."""
         n_launches = 1
         if self._study.strategy == "all":
             if any((block, who) == (place.block, place.box) for block, _, who in self._cells):

@@ -96,7 +96,7 @@ def note_start(member: Member, launch: LaunchRecord, *, may_try: bool) -> bool:
 
 
 def clear_layout(work: Work, box: str, store: Store) -> None:
-    """Mark launches that failed on a *box* on which nothing starts as lost, so that no layout is blamed."""
+    """Mark failed launches of host *box*, on which nothing starts, as lost, so no layout is blamed."""
     for launch_id, launch in work.spoilt:
         text = f"{LOST}: nothing starts on {box}; {launch.error}"
         store.finish_launch(launch_id, replace(launch, error=text))

@@ -317,8 +317,7 @@ class _Watch:
         """Nothing is to be compared."""
 
     def _usage_now(self) -> Usage:
-        """Return usage at the edge of a slice; it also samples threads, so no state lasts until the next
-        one."""
+        """Return usage at the edge of a slice, and sample threads, so no state lasts to the next slice."""
         if self._reading is not None:
             self._watch.sample(self._reading)
         return self._watch.usage()

@@ -154,8 +154,7 @@ class Resident:
         return self._own_s + self.host_clock.monotonic_s() - self._since_s
 
     def own_from(self, at_s: float) -> float:
-        """Return its own time at the host's *at_s*, within the present turn or at the end of an earlier
-        one."""
+        """Return its own time at the host's *at_s*, in the present turn or at the end of an earlier one."""
         return self._own_s if self._since_s is None else self._own_s + at_s - self._since_s
 
     def round_up(self, at_s: float) -> None:
@@ -166,8 +165,7 @@ class Resident:
                 self._own_s = nextafter(self._own_s, inf)
 
     def await_others(self) -> None:
-        """Wait idle before the first window until the other launches are ready; announce the window to
-        meters."""
+        """Before the first window, wait idle for the other launches; announce each window to the meters."""
         if self.state == "starting":
             self.state = "waiting"
             self.stand()

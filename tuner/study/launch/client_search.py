@@ -60,8 +60,7 @@ class _ClientSearch:
     tried: list[TriedClients] = field(default_factory=list)
 
     def found(self, n_clients: int) -> ClientSearchResult | None:
-        """Double *n_clients* until throughput stops rising, and return the result; None: a stop was
-        requested."""
+        """Double *n_clients* until throughput stops rising; return the result, None: a stop was requested."""
         why = ""
         while has_risen(self.tried):
             if n_clients > MOST_CLIENTS and self.tried:

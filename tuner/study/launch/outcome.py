@@ -56,8 +56,7 @@ class StudyOutcome:
 
     @property
     def _is_complete(self) -> bool:
-        """Whether the study is complete: with its answer if the strategy makes a claim, else with its
-        windows."""
+        """Whether the study has its answer or, if the strategy makes no claim, all its windows."""
         if self.answer.kind == "none":
             return not (self.out_of_budget or self.void_cells)
         return self.answer.reached
@@ -131,8 +130,7 @@ def lost_source_reason(launch: LaunchRecord) -> str | None:
 
 
 def was_cut_off(launch: LaunchRecord) -> bool:
-    """Return whether a safety limit or a lost source ended *launch*, which proves nothing about the
-    service."""
+    """Return whether a safety limit or a lost source, and not the service, ended *launch*."""
     return was_stopped_by_brake(launch) or lost_source_reason(launch) is not None
 
 

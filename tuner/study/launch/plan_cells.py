@@ -114,8 +114,7 @@ class Deadline:
     stop_s: float = 0.0  #: it takes so long until a launch is gone
 
     def warmup_s(self, now_s: float, windows_s: float) -> float:
-        """Return the longest warm-up, in seconds from *now_s*, that leaves room for *windows_s* of
-        windows."""
+        """Return the longest warm-up, in seconds from *now_s*, that leaves *windows_s* for windows."""
         share_s = self.share_ends_s - now_s - windows_s - self.stop_s
         whole_s = self.ends_s - now_s - windows_s - self.stop_s - HEAD_S
         return max(0.0, min(share_s, whole_s))

@@ -102,8 +102,7 @@ class _RateSearch:
             self._go_on_at(ratio)
 
     def _made_sure_of(self, ratio: float) -> float:
-        """Return the highest share of capacity around *ratio* that keeps the p95 for longer; else one step
-        below."""
+        """Return the highest share of capacity near *ratio* that keeps the p95 for longer, else one less."""
         is_kept = self._keeps(ratio, LONG_LOOK_S)
         for _ in range(_MOST_LONG_LOOKS - 1):
             other = ratio / STEP if is_kept else ratio * STEP
