@@ -197,7 +197,7 @@ def _grew(followed: Followed, parts: Parts, study: StudyRecord) -> None:
 
 
 def beginning(settings: Settings, record: StudyRecord, *, is_new: bool, n_hosts: int = 1) -> Sequence[str]:
-    """Return lines on what the study measures and starts, and its expected duration."""
+    """Return lines on the measurements of a study, the service it starts, and its expected duration."""
     from tuner.reports.beginning import describe_start
     from tuner.study.first_look import before
 

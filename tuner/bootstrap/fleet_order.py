@@ -35,7 +35,8 @@ class FleetOrder:
 
 
 def making_of(asked: bytes) -> Making:
-    """Start the launch of *asked*, a pickled `FleetOrder`, which only this function unpickles on a host."""
+    """Start the launch of *asked*, a pickled `FleetOrder`, which the rest of the host's worker never
+    reads."""
     from tuner.adapters.fleet.launch_process import LaunchProcess, own_python
 
     order: FleetOrder = pickle.loads(asked)

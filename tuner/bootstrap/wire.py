@@ -16,8 +16,8 @@
                             ├─ safety limits       parts/services.py
                             └─ hooks               the user's commands
 
-A simulated study has the same shape: its box plays a profile (tuner/adapters/virtual) and its progress is
-lines. On a fleet, `run_fleet` takes the place of `run_study`, and each host makes its own box.
+A simulated study has the same shape: its `Box` simulates a profile (tuner/adapters/virtual) and its progress
+is lines. On a fleet, `run_fleet` replaces `run_study`, and each host builds a separate `Box`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Counting finished items in a worker, in memory that tuner reads from outside.
+"""Counters of finished items in a worker, in memory that tuner reads from outside.
 
 Each process has one memory-mapped file, each thread one slot in it. Standard library only, Python 3.8 or
-newer, no import from tuner: this file may be copied into any interpreter. It alone knows the byte layout::
+newer, no import from tuner: this file may be copied into any interpreter. Only it defines the byte layout::
 
     header (64 bytes)   0  magic b"tunercnt", written last: while it is 0 the file is being created
                         8  version of this layout
@@ -13,8 +13,8 @@ newer, no import from tuner: this file may be copied into any interpreter. It al
     (64 bytes each)    16  CPU of the Python code, ns   24  CPU of children, ns   32  time waited, ns
 
 All are unsigned 64-bit words of this machine's byte order, aligned, so that each is stored and read in one
-piece. A slot has one writer and its words only grow. The pages belong to the file, not to the process:
-whatever ends the process, what it has stored stays. At most the item that a thread has in hand is missing.
+piece. A slot has one writer and its words only grow. The pages belong to the file, not to the process, so all
+stored counts survive any end of the process. At most the current item of each thread is missing.
 
 A server that forks from C without telling Python (uWSGI without ``--py-call-osafterfork``) must open the
 counter in its workers: no hook runs in the child then, and its parent's slot would have two writers.
@@ -41,8 +41,8 @@ _SLOT_WORDS = 8
 _SLOT_BYTES = _SLOT_WORDS * _WORD_BYTES
 _HEADER_BYTES = 64
 _HEADER_WORDS = _HEADER_BYTES // _WORD_BYTES
-_PAGE_BYTES = mmap.ALLOCATIONGRANULARITY  # a file grows by this much, and each page is mapped by itself
-_MOST_SLOTS = 1 << 16  # of a process; a damaged file may claim any number, and a hole in it be that large
+_PAGE_BYTES = mmap.ALLOCATIONGRANULARITY  # a file grows by this much, and each page has a separate mapping
+_MOST_SLOTS = 1 << 16  # of a process; a damaged file may contain any number, and may have a hole of that size
 _MAGIC_WORD, _VERSION_WORD, _PID_WORD, _START_WORD, _N_SLOTS_WORD, _SLOT_BYTES_WORD = range(6)
 
 
@@ -100,7 +100,7 @@ class _Lease:
 
     def functions(self) -> Any:
         # Closures over an int and a memoryview; other ways cost more (bench/counter.py). The int changes
-        # before the store, because the store may be the one that finds a new home after a fork (_Unborn).
+        # before the store, because the store may replace the view after a fork (_Unborn).
         view: Any = None
         n_done = n_failed = python_cpu_ns = child_cpu_ns = waiting_ns = 0
 
@@ -182,7 +182,7 @@ class _Slots:
         if _HEADER_BYTES + (index + 1) * _SLOT_BYTES > len(self._views) * _PAGE_BYTES:
             self._map_next_page()
         self._n_slots += 1
-        self._views[0][_N_SLOTS_WORD] = self._n_slots  # only now may a reader look for it
+        self._views[0][_N_SLOTS_WORD] = self._n_slots  # from now on a reader may use it
         return index
 
     def _map_next_page(self) -> None:
@@ -290,7 +290,7 @@ def _new_file(directory: str) -> str:
 
 def _start_time(pid: object) -> int:
     with open(f"/proc/{pid}/stat", "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[19])  # the command before ")" may hold anything
+        return int(file.read().rpartition(b")")[2].split()[19])  # the command before ")" may contain anything
 
 
 # ----------------------------------------------------------------------------------------------- reading

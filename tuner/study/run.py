@@ -357,7 +357,7 @@ class _Study:
         return launched
 
     def _see_whether_it_works(self, bench: Workbench) -> None:
-        """Try the smallest layout after the first launch failed, so that not every layout fails in vain.
+        """Try the smallest layout after the first launch failed, to stop early if no layout works.
 
         A launch that a safety limit stops proves nothing about this.
         """

@@ -192,7 +192,7 @@ def replay_study(store: Store, strategy: Strategy) -> Recalled:
     )
 
 
-# The layouts that turn out, block by block, not to run.
+# The layouts that fail, found block by block.
 
 
 _SLUG = re.compile(r"(?:^|[:;] )([a-z]+(?:-[a-z]+)+): ")  #: of docs/messages.md, in a launch's error

@@ -56,12 +56,12 @@ class Timetable:
         )
         for launch_id, launch in launches:
             ended_wall_s = launch.ended_wall_s or seen_until.get(launch_id, launch.started_wall_s)
-            n_alike = n_in_turns[launch.block, launch.heat] or 1  # they ran in the same time
+            n_alike = n_in_turns[launch.block, launch.heat] or 1  # they shared this time
             self.add(launch, (ended_wall_s - launch.started_wall_s) / n_alike, counted_s[launch_id])
 
     def add(self, launch: LaunchRecord, duration_s: float, counted_s: float) -> None:
         """Record a launch of *duration_s* from start to full stop, *counted_s* of it in valid windows."""
-        duration_s = max(counted_s, duration_s)  # the wall clock may have been set meanwhile
+        duration_s = max(counted_s, duration_s)  # the wall clock may have been changed meanwhile
         self.total_s += duration_s
         if launch.block >= 0 or launch.position > 0:  # not one that only warms the page cache
             self._beside_s[launch.layout][launch.block, launch.position] += duration_s - counted_s

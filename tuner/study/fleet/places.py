@@ -132,7 +132,7 @@ class Places:
     def _work_at(self, place: Place) -> Work:
         key = (place.block, place.position, place.box)
         cell = self._cells.get(key)
-        if cell is None or cell.asked != place.asked or cell.is_done:  # done in vain because of its host
+        if cell is None or cell.asked != place.asked or cell.is_done:  # failed because of its host
             asked = place.asked
             cell = Cell(*key[:2], asked.layout, asked.window_s, asked.n_windows, self._study.max_attempts)
             self._cells[key] = cell
@@ -177,7 +177,7 @@ class Places:
         history, failed = self._history, self._failing.failed
         cells = self._cells.values()
         made = {(one.block, one.layout) for one in cells if one.is_done and not one.is_void}
-        # a finished grid also lacks the cells that were given up with their hosts
+        # a finished grid also lacks cells that were given up with their hosts
         is_whole_grid = is_over and self._study.strategy == "all"
         lacking = [one for one in cells if one.is_void or (is_whole_grid and not one.is_done)]
         void = {(one.block, one.layout): None for one in lacking if one.layout not in failed}

@@ -165,7 +165,7 @@ class RunningLayout:
         to the warm-up and it runs longer, so the result has full length. It begins at the cap of the warm-up
         at the latest.
         """
-        moments = [self._moment(0)]  # before the first reading, as the last one comes after the last
+        moments = [self._moment(0)]  # before the first reading; the last one is after the last
         looked_s, reading, sample, second = self._look()
         window = _Watched([reading], [sample], [looked_s], moments, [*second])
         self._go_on(window, report)
