@@ -49,21 +49,21 @@ class Demands:
 
     @property
     def cpu_s(self) -> float:
-        """What an item asks of the cores."""
+        """Return the CPU time of an item in seconds."""
         return self.gil_s + self.python_s + self.child_s
 
     @property
     def waiting_s(self) -> float:
-        """What an item waits for that is neither a core nor the GIL."""
+        """Return the seconds that an item waits for anything but a core or the GIL."""
         return self.asleep_s + self.blocked_s + self.spawn_s
 
     @property
     def total_s(self) -> float:
-        """The residence time of an item that meets nobody: of 1x1 on an idle box."""
+        """Return the residence time in seconds of an item without contention: of 1x1 on an idle host."""
         return self.cpu_s + self.waiting_s
 
     def scaled(self, **factors: float) -> Demands:
-        """The same with some fields (``gil_s=1.2``) multiplied."""
+        """Return a copy with some fields (``gil_s=1.2``) multiplied."""
         return replace(self, **{name: getattr(self, name) * by for name, by in factors.items()})
 
 
@@ -71,9 +71,9 @@ _LEAST_RATIO = 1e-3  #: of what an item most likely asks for: a draw of it asks 
 
 
 def above_nothing(drawn: Mapping[str, float], middle: Demands) -> Demands:
-    """*middle* with what was *drawn* for some of its fields, seconds; never nothing at all.
+    """Return *middle* with the *drawn* values of some fields in seconds, but never an item without demand.
 
-    A draw of next to nothing has a thousandth of the middle, as the demand that is largest there.
+    A draw near 0 gets a thousandth of the middle's total, in the demand that is largest in *middle*.
     """
     left = {**{name: getattr(middle, name) for name in SECONDS}, **drawn}
     least = _LEAST_RATIO * middle.total_s
@@ -84,7 +84,7 @@ def above_nothing(drawn: Mapping[str, float], middle: Demands) -> Demands:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What items ask for more as the layout grows. All 0: nothing; they are for data that need them."""
+    """Growth of the demands of an item with the layout. All are 0 unless the data need them."""
 
     process_cores: float = 0.0  #: "a": cores that each process uses whether or not it has items
     cpu_per_process_ratio: float = 0.0  #: "mP": every CPU demand grows by this share per process beyond one
@@ -98,7 +98,7 @@ NO_TERMS = Terms()
 
 @dataclass(frozen=True, slots=True)
 class LayoutDemands:
-    """Demands layout by layout, terms applied: arrays over layouts, seconds per item."""
+    """Demands of several layouts, with terms applied: arrays over layouts, seconds per item."""
 
     processes: Array
     threads: Array
@@ -113,17 +113,17 @@ class LayoutDemands:
 
     @property
     def cpu_s(self) -> Array:
-        """What an item asks of the cores."""
+        """Return the CPU time of an item in seconds, per layout."""
         return self.gil_s + self.python_s + self.child_s
 
     @property
     def waiting_s(self) -> Array:
-        """What an item waits for that is neither a core nor the GIL."""
+        """Return the seconds that an item waits for anything but a core or the GIL, per layout."""
         return self.asleep_s + self.blocked_s + self.spawn_s
 
 
 def layout_demands(demands: Demands, terms: Terms, processes: Any, threads: Any) -> LayoutDemands:
-    """Apply *terms* to *demands* for layouts of so many *processes* and *threads*, equally long."""
+    """Apply *terms* to *demands* for layouts with *processes* and *threads*, sequences of equal length."""
     sets = {one.name: np.array([getattr(demands, one.name)]) for one in fields(Demands)}
     more = {one.name: np.array([getattr(terms, one.name)]) for one in fields(Terms)}
     return stacked_demands(sets, more, processes, threads)
@@ -132,11 +132,11 @@ def layout_demands(demands: Demands, terms: Terms, processes: Any, threads: Any)
 def stacked_demands(
     demands: Mapping[str, Array], terms: Mapping[str, Array], processes: Any, threads: Any
 ) -> LayoutDemands:
-    """The same for many sets of demands and terms: sets one after the other, all layouts within each.
+    """Apply terms to many sets of demands: sets one after the other, all layouts within each.
 
     Args:
         demands: by the names of `Demands`, (sets,) each.
-        terms: by the names of `Terms`, likewise; one that is not there is 0.
+        terms: by the names of `Terms`, (sets,) each; a missing one is 0.
         processes, threads: of the layouts.
     """
     p, t = np.asarray(processes, dtype=float), np.asarray(threads, dtype=float)

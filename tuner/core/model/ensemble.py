@@ -1,12 +1,12 @@
 """Possible throughputs of a set of layouts by the network, for many demands.
 
-A *set* of parameters is five numbers, each the logarithm of something (the last one its logit); throughput is
-known up to a factor, so CPU without the GIL counts as 1:
+A *set* of parameters is five numbers, the logarithms of ratios (the last one a logit); throughput is known
+up to a factor, so CPU without the GIL counts as 1:
 
 0. CPU with the GIL, 1. waiting, both in units of CPU without the GIL;
-2. by which share all CPU grows with each process beyond one;
-3. by which share CPU with the GIL grows with each thread beyond one (hand-overs, cold caches);
-4. what the second half of the cores adds: 0 for SMT siblings that add nothing, 1 for cores of their own.
+2. growth of all CPU with each process beyond one, as a share;
+3. growth of CPU with the GIL with each thread beyond one, as a share (hand-overs, cold caches);
+4. gain by the second half of the cores: 0 for SMT siblings that add nothing, 1 for separate cores.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Normal:
     covariance: Array
 
     def log_density(self, sets: Array) -> Array:
-        """Of each of *sets*, (sets, parameters), up to what all normals share."""
+        """Return the log density of each of *sets*, (sets, parameters), up to a common constant."""
         root = np.linalg.cholesky(self.covariance)
         away = np.linalg.solve(root, (sets - self.mean).T)
         found: Array = -0.5 * (away**2).sum(axis=0) - np.log(np.diag(root)).sum()
         return found
 
     def spread(self, n: int) -> Array:
-        """*n* sets that stand for it, (n, parameters); the same ones each time."""
+        """Return *n* representative sets, (n, parameters); each call returns the same ones."""
         found: Array = self.mean + _even_normals(n, len(self.mean)) @ np.linalg.cholesky(self.covariance).T
         return found
 
@@ -60,7 +60,7 @@ EXPECTED = Normal(np.array([-1.5, -0.5, -4.5, -6.0, 0.0]), np.diag([1.5**2] * N_
 
 @lru_cache(maxsize=4)
 def _even_normals(n: int, dimensions: int) -> Array:
-    """Standard normals that fill their space evenly, by an additive recurrence.
+    """Return standard normals that fill their space evenly, (n, dimensions), by an additive recurrence.
 
     Source: Roberts, The unreasonable effectiveness of quasirandom sequences (2018).
     """
@@ -74,7 +74,7 @@ def _even_normals(n: int, dimensions: int) -> Array:
 
 
 class Surfaces:
-    """The network over some layouts of a box, solved beforehand on a grid of demands."""
+    """Solutions of the network for some layouts of a host, on a grid of demands."""
 
     def __init__(self, layouts: Sequence[Layout], cores: float) -> None:
         self.processes = np.array([one.processes for one in layouts], dtype=float)
@@ -82,7 +82,7 @@ class Surfaces:
         self._solved = np.array([self._on_grid(cores, gain) for gain in _GAINS])
 
     def of(self, sets: Array) -> Array:
-        """Logarithm of the throughput of each set, up to one constant for each: (sets, layouts)."""
+        """Return the logarithm of the throughput of each set, up to one constant per set: (sets, layouts)."""
         gil, waiting, per_process, per_thread, gain = (sets[:, [n]] for n in range(N_PARAMETERS))
         more = np.log1p(np.exp(per_process) * (self.processes - 1))
         held = gil + more + np.log1p(np.exp(per_thread) * (self.threads - 1))
@@ -98,7 +98,7 @@ class Surfaces:
         return logs
 
     def _on_grid(self, cores: float, gain: float) -> Array:
-        """Logarithm of items per second where an item computes for 1 s: (layouts, GIL ratio, waiting)."""
+        """Return the logarithm of items/s if an item uses 1 s of CPU: (layouts, GIL ratio, waiting)."""
         machine = Machine(cores, cores / 2, smt_gain_ratio=gain)
         k = len(self.processes)
         ratio, waiting = (one.ravel() for one in np.meshgrid(_GRID, _GRID, indexing="ij"))
@@ -126,7 +126,7 @@ class Surfaces:
 
 
 def _cubic(x: Array) -> tuple[list[NDArray[np.int64]], list[Array]]:
-    """The four neighbours of each of *x* on the grid, and their weights (Catmull-Rom)."""
+    """Return the four neighbours of each of *x* on the grid, and their weights (Catmull-Rom)."""
     last = len(_GRID) - 1
     at = np.clip((x - _GRID[0]) / (_GRID[1] - _GRID[0]), 0, last - 1e-9)
     low = at.astype(np.int64)

@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Cores and interpreter. The service gets what strangers (*foreign_cores*) leave."""
+    """Cores and interpreter. The service gets the cores that other processes (*foreign_cores*) leave."""
 
     cores: float  #: logical cores the service may use, as the kernel counts them; above 0
     physical_cores: float | None = None  #: None: every logical core is one of its own (no SMT seen)
@@ -34,35 +34,35 @@ class Machine:
 
     @property
     def free_cores(self) -> float:
-        """What strangers leave, at least a tenth of a core."""
+        """Return the cores that other processes leave, at least a tenth of a core."""
         return max(0.1, self.cores - self.foreign_cores)
 
     @property
     def own_cores(self) -> float:
-        """How many tasks can have a physical core for themselves: of 1 or 3 cores 1 or 2, not a half less.
+        """Return how many tasks can have a physical core for themselves.
 
-        *physical_cores* says how many of a box of this kind are physical; a part of one is no core.
+        *physical_cores* is rounded up, as there are no parts of cores: 1 of 1 logical cores, 2 of 3.
         """
         if self.physical_cores is None:
             return self.cores
         return min(self.cores, ceil(self.physical_cores - 1e-9))
 
     def cores_left(self, used_cores: Array | float = 0.0) -> Array:
-        """Cores for tasks while *used_cores* are taken, at least a tenth of a core."""
+        """Return the cores for tasks while *used_cores* are in use, at least a tenth of a core."""
         left: Array = np.maximum(0.1, self.free_cores - used_cores)
         return left
 
     def total_speed(
         self, n_runnable: Array, used_cores: Array | float = 0.0, smt_gain_ratio: Array | None = None
     ) -> Array:
-        """Work done per second, in cores, while *n_runnable* tasks want to run and *used_cores* are taken.
+        """Return the work per second, in cores, of *n_runnable* tasks while *used_cores* are in use.
 
-        *smt_gain_ratio* stands for the machine's own, where it is given.
+        *smt_gain_ratio*, if given, replaces that of the machine.
         """
         return self.speed_on(self.cores_left(used_cores), np.asarray(n_runnable, dtype=float), smt_gain_ratio)
 
     def speed_on(self, cores: Array, n_runnable: Array, smt_gain_ratio: Array | None = None) -> Array:
-        """The same on *cores* that are left for them."""
+        """Return the work per second, in cores, of *n_runnable* tasks on *cores*."""
         at_work: Array = np.minimum(n_runnable, cores)
         if self.own_cores == self.cores:
             return at_work

@@ -1,16 +1,16 @@
 """The analytic network: the throughput of every layout of a grid, in milliseconds.
 
 Aggregation in two levels (Norton's theorem for queueing networks). For every number k of items that are
-with a child or in Python without the GIL (beyond a dozen: for some k, the others lie between), the rest is
-spread over the processes, and each process is solved exactly as a machine repairman: its threads line up for
-one GIL, all else is thinking. Computing is stretched by those who compute at the same time: k and the GIL
-holders of the other processes. What the processes together hand on at each k, and how fast k tasks are done
-there, makes a birth-death chain over k; its stationary distribution weighs all figures. A thread that has its
-process to itself never stands in line: all its computing counts in k. Exact for such processes, however times
-scatter (but for what lies between the k that are solved), and for one process with exponential times but for
-the interplay of a changing k with a filled line; bench/model/analytic.py has the errors of all else. How
-often an item takes the GIL, how its times scatter and what a hand-over costs make little difference and are
-left to the simulation.
+with a child or in Python without the GIL (beyond a dozen: for some k, with interpolation), the rest is
+spread over the processes, and each process is solved exactly as a machine repairman: its threads wait in line
+for one GIL, all else is thinking. Computing takes longer if other tasks compute at the same time: k and the
+GIL holders of the other processes. The rate at which all processes pass items on at each k, and the speed of
+k tasks there, give a birth-death chain over k; its stationary distribution weighs all figures. A thread that
+is alone in its process never waits in line: all its computing counts in k. This is exact for such processes
+with any distribution of times (except for interpolation), and for one process with exponential times except
+for the interaction of a changing k with a filled line; bench/model/analytic.py has the errors in all other
+cases. The number of GIL visits per item, the distribution of times and the cost of a hand-over have little
+influence and are left to the simulation.
 
 Source: Chandy, Herzog & Woo, Parametric analysis of queuing networks (1975), for the aggregation; Reiser &
 Lavenberg, Mean-value analysis (1980), for the recursion; Lazowska et al., Quantitative system performance
@@ -50,7 +50,7 @@ _HANDED_WAKES = 6.4  #: in `Machine.wake_s`: how long one waits for a core who w
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What layouts give in steady state: arrays over layouts. Tasks are means over time."""
+    """Steady state of layouts: arrays over layouts. Tasks are means over time."""
 
     throughput_per_s: Array  #: items per second
     load: Array  #: tasks running, waiting for a core, or uninterruptible: what load1 settles at
@@ -68,42 +68,42 @@ class Prediction:
 def predict(
     demands: Demands, machine: Machine, layouts: Sequence[Layout], terms: Terms = NO_TERMS
 ) -> Prediction:
-    """What *layouts* give in steady state, always with items to do."""
+    """Predict the steady state of *layouts* that always have items."""
     of = layout_demands(demands, terms, [one.processes for one in layouts], [one.threads for one in layouts])
     return solve(of, machine)
 
 
 @dataclass(slots=True)
 class Equilibrium:
-    """Where processes of some layouts came to rest: near it do those with demands that differ little."""
+    """Solution for some layouts, kept as the starting point for similar demands."""
 
     layouts: tuple[bytes, bytes] = (b"", b"")
     held: Array = field(default_factory=lambda: np.zeros(0))  #: over nodes
 
     def of(self, p: Array, t: Array, n_nodes: int) -> Array:
-        """To begin at with layouts of *p* processes of *t* threads."""
+        """Return the starting point for layouts of *p* processes of *t* threads."""
         return self.held if self.layouts == (p.tobytes(), t.tobytes()) else np.zeros(n_nodes)
 
     def keep(self, p: Array, t: Array, held: Array) -> None:
-        """Remember where these came to rest."""
+        """Store the solution *held* of layouts of *p* processes of *t* threads."""
         self.layouts, self.held = (p.tobytes(), t.tobytes()), held
 
 
 def solve(
     of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None = None, near: Equilibrium | None = None
 ) -> Prediction:
-    """The same for demands that are known layout by layout.
+    """Solve the network for demands that are given layout by layout.
 
     Args:
-        of: what each asks for.
-        machine: the box.
-        smt_gain_ratio: what a second thread on a core adds, for each of them; None: what *machine* has.
-        near: of demands that were nearly these, to begin at; it is told where these came to rest.
+        of: the demands of each layout.
+        machine: the host.
+        smt_gain_ratio: gain by a second thread on a core, for each layout; None: that of *machine*.
+        near: solution for similar demands to start from; the new solution is stored in it.
     """
     n = of.processes * of.threads
     if len(n) * (n.max() + 1) <= _MOST_CELLS or len(n) == 1:
         return _solve(of, machine, smt_gain_ratio, near or Equilibrium())
-    order = np.argsort(n, kind="stable")  # alike together: each part is as wide as its largest layout
+    order = np.argsort(n, kind="stable")  # similar sizes together: each part is as wide as its largest layout
     parts = [
         _solve(
             _of_some(of, some),
@@ -120,7 +120,7 @@ def solve(
 
 
 def _cuts(widths: Array) -> list[int]:
-    """Where to cut a list of layouts, narrow ones first: parts of at most so many cells, or of one layout."""
+    """Return where to cut a list of layouts: parts of at most _MOST_CELLS cells, or of one layout."""
     cuts, first = [], 0
     for n, width in enumerate(widths):
         if n > first and (n + 1 - first) * width > _MOST_CELLS:
@@ -136,7 +136,7 @@ def _of_some(of: LayoutDemands, some: Indices) -> LayoutDemands:
 def _solve(
     of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None, near: Equilibrium
 ) -> Prediction:
-    has_line = machine.has_gil & (of.threads > 1)  # a thread by itself meets nobody at its GIL
+    has_line = machine.has_gil & (of.threads > 1)  # a single thread has no contention for its GIL
     held_alone_s = of.gil_s * has_line
     order, back = _unlike(of, held_alone_s, None if machine.physical_cores is None else smt_gain_ratio)
     p, t = of.processes[order], of.threads[order]
@@ -164,7 +164,7 @@ def _solve(
     near.keep(p, t, held)
     throughput = held / each_s
     holders = meet.n_processes * held
-    n_items = meet.n_processes * t[row] - meet.k  # that are in none of the states that k counts
+    n_items = meet.n_processes * t[row] - meet.k  # items in none of the states that k counts
     n_in_line = np.maximum(0.0, n_items - meet.n_processes * throughput * meet.away_s - holders)
     free_speed = _speeds(machine, meet, holders)[1]
 
@@ -209,15 +209,15 @@ def _solve(
 
 
 def _unlike(of: LayoutDemands, gil_s: Array, smt_gain_ratio: Array | None) -> tuple[Indices, Indices]:
-    """One each of those of *of* that the network answers alike, and the place among them of each.
+    """Return the first of each group of layouts with the same solution, and the group of each layout.
 
-    Differences ask for more of them than there are: to the network it is all one what an item waits for.
+    Finite differences repeat layouts: to the network, only the sum of an item's waits matters.
     """
     gain = np.zeros_like(gil_s) if smt_gain_ratio is None else smt_gain_ratio
     asked = np.stack([of.processes, of.threads, gil_s, of.cpu_s, of.waiting_s, of.process_cores, gain])
     asked[2:] = np.round(asked[2:] / np.maximum(asked[2:].max(axis=1, keepdims=True), _LEAST_S), _DIGITS)
     unlike, place = np.unique(asked, axis=1, return_inverse=True)
-    place = place.reshape(-1)  # numpy 2.0.0 alone gives it another shape
+    place = place.reshape(-1)  # only numpy 2.0.0 returns another shape
     first = np.zeros(unlike.shape[1], dtype=int)
     first[place[::-1]] = np.arange(len(place))[::-1]
     return first, place
@@ -225,7 +225,7 @@ def _unlike(of: LayoutDemands, gil_s: Array, smt_gain_ratio: Array | None) -> tu
 
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """How items meet at some nodes: arrays over these. The first four are of `Nodes`."""
+    """Contention at some nodes: arrays over these nodes. The first four are those of `Nodes`."""
 
     k: Array
     busy: Array
@@ -238,7 +238,7 @@ class _Meeting:
     gain: Array | None
 
     def some(self, those: NDArray[np.bool_]) -> _Meeting:
-        """The same of *those* nodes."""
+        """Return the part for *those* nodes."""
         spread = [share[those[: len(share)]] for share in self.spread]
         return _Meeting(
             self.k[those],
@@ -254,10 +254,10 @@ class _Meeting:
 
 
 def _at_rest(machine: Machine, meet: _Meeting, assumed: Array) -> tuple[Array, Array]:
-    """The share of time that the GIL of one process is held, and how long an item then holds it.
+    """Return the share of time that the GIL of one process is held, and the seconds that an item holds it.
 
-    The more of the GILs are held the slower the cores are for each holder, and the longer he holds his: what
-    is *assumed* has to be what comes of it. Nodes that have settled are left alone.
+    The more GILs are held, the slower the cores are for each holder, and the longer it holds its GIL: the
+    result must equal the *assumed* share. Nodes that have converged are not computed again.
     """
     held, each_s = np.zeros_like(meet.k), np.zeros_like(meet.k)
     earlier = None
@@ -278,10 +278,10 @@ def _at_rest(machine: Machine, meet: _Meeting, assumed: Array) -> tuple[Array, A
 
 
 def _held(held_s: Array, away_s: Array, spread: Sequence[Array]) -> Array:
-    """Share of time that the GIL of one process is held, averaged over how many items the process has.
+    """Return the share of time that the GIL of one process is held, averaged over its number of items.
 
     A machine repairman by mean-value analysis: with j items it is held for U(j) = j / (j + z (1 - U(j-1))) of
-    the time, where z is the time away over the time held. All else follows from it by Little's law.
+    the time, where z is the time away over the time held. All other figures follow by Little's law.
     """
     ratio = away_s / held_s
     held, here, left = np.zeros_like(held_s), np.zeros_like(held_s), np.empty_like(held_s)
@@ -300,21 +300,21 @@ def _held(held_s: Array, away_s: Array, spread: Sequence[Array]) -> Array:
 
 
 def _nearer(assumed: Array, found: Array, earlier: tuple[Array, Array] | None) -> Array:
-    """What to assume next, from what was *found* where that was *assumed*, and *earlier*: by the secant."""
+    """Return the next assumption by the secant method, from *found* at *assumed* and *earlier* values."""
     if earlier is None:
         return found
     moved = assumed - earlier[0]
     slope = np.divide(found - earlier[1], moved, out=np.zeros_like(found), where=moved != 0)
-    slope = np.clip(slope, 0.0, _STEEPEST)  # more held is slower, and so held for longer
+    slope = np.clip(slope, 0.0, _STEEPEST)  # if more are held, they are slower, so held for longer
     nearer: Array = np.clip(assumed + (found - assumed) / (1 - slope), 0.0, 1.0)
     return nearer
 
 
 def _speeds(machine: Machine, meet: _Meeting, holders: Array) -> tuple[Array, Array]:
-    """Mean speed of a GIL holder and of a task without it, while *k* of these run.
+    """Return the mean speed of a GIL holder, and that of a task without the GIL while *k* of these run.
 
-    The number of holders has the mean *holders* and the variance that follows from that of processes that
-    have items (*busy*); two points stand for it. Together they never do more than the cores give.
+    The number of holders has the mean *holders*, and a variance that follows from that of processes with
+    items (*busy*); two points represent it. Together the tasks never exceed the speed of the cores.
     """
     k, busy, busy_variance = meet.k, meet.busy, meet.busy_variance
     share = np.minimum(1.0, holders / np.maximum(busy, 1e-9))
@@ -332,7 +332,7 @@ def _speeds(machine: Machine, meet: _Meeting, holders: Array) -> tuple[Array, Ar
 
 
 def _chain(births: Array, deaths: Array, n: Array) -> Array:
-    """Stationary distribution of a birth-death chain from 0 to *n*."""
+    """Return the stationary distribution of a birth-death chain from 0 to *n*."""
     with np.errstate(divide="ignore"):
         steps = np.log(births[:, :-1]) - np.log(deaths)
     steps[np.arange(1, births.shape[1])[None, :] > n[:, None]] = -np.inf
@@ -345,16 +345,16 @@ def _chain(births: Array, deaths: Array, n: Array) -> Array:
 def waking(
     machine: Machine, of: LayoutDemands, n_gil_waiting: Array, per_s: Array, cores_busy: Array
 ) -> Array:
-    """Tasks that are runnable though they wait for the GIL.
+    """Return the number of tasks that are runnable although they wait for the GIL.
 
-    A thread in line waits with a time limit, the switch interval, and wakes up each time it has passed. And
-    whoever lets go of the GIL, as every system call that may wait does, wakes one of the line, though he may
-    want it back at once. Who wakes up waits for a core before he finds the GIL taken, and counts in the load
-    meanwhile: the longer, the more of the cores are busy.
+    A thread in line waits with a time limit, the switch interval, and wakes up each time it has passed. A
+    thread that releases the GIL, as in every system call that may wait, wakes one thread of the line, even if
+    it wants the GIL back at once. A thread that wakes up waits for a core before it finds the GIL taken, and
+    counts in the load meanwhile: the more cores are busy, the longer.
 
     Args:
-        machine: the box.
-        of: what items ask for, layout by layout; all else is an array over these, too.
+        machine: the host.
+        of: demands of items, layout by layout; all other arguments are arrays over layouts, too.
         n_gil_waiting: threads in line, of all processes together.
         per_s: items per second.
         cores_busy: share of the cores in use, 0 to 1.
@@ -365,7 +365,7 @@ def waking(
     with np.errstate(over="ignore", divide="ignore"):
         per_waiter_s = 1 / np.expm1(machine.switch_interval_s / wait_s) / np.maximum(wait_s, _LEAST_S)
     in_line = n_gil_waiting / of.processes
-    # One who waits alone was measured to find a core at once: it is those behind him that queue.
+    # Measurements: a single waiting thread gets a core at once; only the threads behind it queue.
     crowd = np.maximum(0.0, in_line - 1) / np.maximum(in_line, 1.0)
     releases = _OTHER_RELEASES + _SPAWN_RELEASES * np.minimum(1.0, of.child_s / _LEAST_CHILD_S)
     timed = n_gil_waiting * per_waiter_s

@@ -1,9 +1,9 @@
 """Parts of the network that depend on layouts only, not on demands.
 
-A node is a layout with so many items, k, that are with a child or in Python without the GIL; the others are
-spread over the processes, each thread as likely. All nodes of all layouts stand in one row, those whose
-processes can have the most items first, so that the recursion over 1, 2, ... items goes on with the first of
-them alone.
+A node is a layout with a number k of items that are with a child or in Python without the GIL; all other
+items are spread over the processes, each thread being equally likely. All nodes of all layouts form one
+array, those whose processes can have the most items first, so that the recursion over 1, 2, ... items
+continues with a prefix of the array.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LARGEST_KEPT = 50_000  #: threads of all layouts together: of more, what they s
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """The nodes of some layouts: arrays over nodes, unless said."""
+    """The nodes of some layouts: arrays over nodes, unless stated otherwise."""
 
     row: Indices  #: which of the layouts it is of
     k: Array
@@ -39,13 +39,13 @@ class Nodes:
     share: Array  #: how far k lies from the one to the other, 0 to 1
 
     def between(self, values: Array) -> Array:
-        """*values* of the nodes, taken to every k: linear between nodes; beyond *n* they stand still."""
+        """Interpolate *values* of the nodes to every k: linear between nodes, constant beyond *n*."""
         found: Array = (1 - self.share) * values[self.low] + self.share * values[self.high]
         return np.maximum(found, 0.0)
 
 
 def nodes_of(p: Array, t: Array) -> Nodes:
-    """The nodes of layouts of *p* processes of *t* threads each."""
+    """Return the nodes of layouts of *p* processes of *t* threads each."""
     if (p * t).sum() > _LARGEST_KEPT:
         return _nodes_of(p, t)
     return _kept_nodes(p.tobytes(), t.tobytes())
@@ -53,26 +53,26 @@ def nodes_of(p: Array, t: Array) -> Nodes:
 
 @lru_cache(maxsize=8)
 def _kept_nodes(processes: bytes, threads: bytes) -> Nodes:
-    """A fit asks for the same layouts again and again: a part of what it would cost to work that out anew."""
+    """Return cached nodes, because a fit needs the same layouts many times."""
     return _nodes_of(np.frombuffer(processes), np.frombuffer(threads))
 
 
 def _nodes_of(p: Array, t: Array) -> Nodes:
-    # A fit asks for each layout several times at once, with a demand changed: one of them is worked out.
+    # A fit solves each layout several times at once, with a demand changed: its nodes are computed once.
     unlike, place = np.unique(np.stack([p, t]), axis=1, return_inverse=True)
-    place = place.reshape(-1)  # numpy 2.0.0 alone gives it another shape
+    place = place.reshape(-1)  # only numpy 2.0.0 returns another shape
     if unlike.prod(axis=0).sum() > _LARGEST_KEPT:
         one = _one_each(*unlike)
     else:
         one = _kept_one_each(unlike[0].tobytes(), unlike[1].tobytes())
-    # each node once for each layout that is like its own, these beside each other
+    # each node once for each layout equal to its layout, the copies next to each other
     count = np.bincount(place, minlength=unlike.shape[1])
     alike = np.argsort(place, kind="stable")
     n_before = np.cumsum(count) - count  # in `alike`, by unlike layout
     times = count[one.row]
     first = np.cumsum(times) - times  # of the copies of each node
     copies = np.arange(times.sum()) - np.repeat(first, times)
-    number = np.empty(len(place), dtype=np.int64)  # of each layout among those like it
+    number = np.empty(len(place), dtype=np.int64)  # of each layout among the equal ones
     number[alike] = np.arange(len(place)) - np.repeat(n_before, count)
     return Nodes(
         row=alike[np.repeat(n_before[one.row], times) + copies],
@@ -93,13 +93,13 @@ def _kept_one_each(processes: bytes, threads: bytes) -> Nodes:
 
 
 def _one_each(p: Array, t: Array) -> Nodes:
-    """Of layouts no two of which are alike."""
+    """Return the nodes of layouts that are all different."""
     n = p * t
     count = np.minimum(_NODES, n + 1).astype(np.int64)
     row = np.repeat(np.arange(len(n)), count)
     start = np.cumsum(count) - count
     index = np.arange(count.sum()) - start[row]
-    # Every k up to n where there are few, else the first and a spread.
+    # Every k up to n if there are few, else the first ones and an even selection.
     far = _FIRST + np.round((index - _FIRST) * (n[row] - _FIRST) / (_NODES - 1 - _FIRST))
     k = np.where((n[row] < _NODES) | (index <= _FIRST), index, far)
 
@@ -126,15 +126,15 @@ def _log_factorials(n: int) -> Array:
 
 
 def _spread(p: Array, t: Array, k: Array, most: Array) -> tuple[list[Array], Array, Array]:
-    """How the items that are not with a child fall on the processes, each thread as likely.
+    """Distribute the items that are not with a child over the processes, each thread being equally likely.
 
     Args:
         p, t, k: of each node.
         most: items that one of its processes can have, largest first.
 
     Returns:
-        Probability that a process has 1, 2, ... of them, for the nodes that can have so many; mean and
-        variance of the number of processes that have any.
+        Probability that a process has 1, 2, ... of them, for the nodes where that is possible; mean and
+        variance of the number of processes with any items.
     """
     n = p * t
     logs = _log_factorials(int(n.max()))

@@ -1,8 +1,8 @@
 """Pools: batches of waiting tasks and of computing jobs, and the fit of their costs.
 
-A batch has an end, so what is asked for is its total time, not a throughput. Two kinds are here because both
-are published with figures (`docs/method/published.md`): thread pools of an interpreter with a GIL whose tasks
-only wait, and pools of threads without a GIL whose jobs compute and sleep by turns.
+A batch has an end, so its result is a total time, not a throughput. There are two kinds, because both are
+published with figures (`docs/method/published.md`): thread pools of an interpreter with a GIL whose tasks
+only wait, and pools of threads without a GIL whose jobs compute and sleep in turns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Turn = Literal["first come", "returning first", "handing in first"]  #: who of t
 
 @dataclass(frozen=True, slots=True)
 class PoolCosts:
-    """What a thread pool of waiting tasks costs beside the waiting, seconds, each 0 or more."""
+    """Costs of a thread pool of waiting tasks, in addition to the waiting, in seconds, each 0 or more."""
 
     start_s: float  #: "t0": until the first task is handed in, and after the last came back
     task_s: float  #: "e": GIL per task: half to hand it in, half when its wait is over
@@ -42,7 +42,7 @@ class PoolCosts:
 
 @dataclass(frozen=True, slots=True)
 class PoolRun:
-    """How a batch went."""
+    """Result of one batch."""
 
     total_s: float  #: from start to end, start_s included
     n_threads: int  #: threads that were started
@@ -54,11 +54,11 @@ def run_waiting_pool(
 ) -> PoolRun:
     """Run *n_tasks* that wait for *wait_s* each on a pool of at most *n_workers* threads, event by event.
 
-    One thread hands in all tasks, as fast as it gets the GIL. It starts a thread for a task when none is idle
+    One thread submits all tasks, as fast as it gets the GIL. It starts a thread for a task if none is idle
     and fewer than *n_workers* exist (as concurrent.futures does since Python 3.8), else the task waits in the
-    pool's queue. A thread whose wait is over wants the GIL, and takes the next task from the queue. The GIL
-    serves one at a time; *turn* says whom, where both want it. Nothing is random, and as all waits are
-    equally long they end in the order in which they began, which makes a batch of 10 000 take milliseconds.
+    pool's queue. A thread whose wait is over requests the GIL, and takes the next task from the queue. The
+    GIL serves one at a time; *turn* sets which, if both request it. Nothing is random, and all waits are
+    equally long, so they end in the order of their start: a batch of 10 000 takes milliseconds to compute.
 
     Raises:
         ValueError: no tasks, no workers, or a wait below 0.
@@ -69,17 +69,17 @@ def run_waiting_pool(
         )
     half_s, away_s = costs.task_s / 2, wait_s + costs.wake_s
     thread_s, first_come, returning_first = costs.thread_s, turn == "first come", turn == "returning first"
-    free_at = asked_at = 0.0  # when the GIL is free; since when the thread that hands in wants it
+    free_at = asked_at = 0.0  # when the GIL is free; since when the submitting thread requests it
     n_in = n_back = n_idle = n_threads = n_queued = 0
     back: list[float] = []  # when the waits end, in order
-    for _ in range(2 * n_tasks):  # each is handed in, and comes back; few calls: fits do it often
+    for _ in range(2 * n_tasks):  # each is submitted, and returns; few calls, because fits run this often
         back_at = back[n_back] if n_back < n_in - n_queued else inf
         if first_come:
             hands_in = asked_at <= back_at
         elif returning_first:
             hands_in = back_at > free_at
         else:
-            hands_in = True  # it wants the GIL again as soon as it has let go of it
+            hands_in = True  # it requests the GIL again as soon as it has released it
         if hands_in and n_in < n_tasks:
             n_in += 1
             free_at += half_s
@@ -108,11 +108,11 @@ def run_waiting_pool(
 
 
 def waiting_pool_bound_s(n_tasks: int, wait_s: float, n_workers: int, costs: PoolCosts) -> float:
-    """The least that such a batch takes, in closed form; where two of the three are near, it takes longer.
+    """Return a lower bound of the seconds of such a batch; it is low if two terms are nearly equal.
 
     - Some thread serves ceil(tasks / workers) tasks, one after the other.
-    - All tasks are handed in one after the other; the last waits, and comes back.
-    - The GIL serves every task twice, and starts the threads: one per task until the first is back.
+    - All tasks are submitted one after the other; the last one waits, and returns.
+    - The GIL serves every task twice, and starts the threads: one per task until the first returns.
     """
     half_s, away_s = costs.task_s / 2, wait_s + costs.wake_s
     n_before_any_is_back = n_tasks
@@ -128,7 +128,7 @@ def waiting_pool_bound_s(n_tasks: int, wait_s: float, n_workers: int, costs: Poo
 
 @dataclass(frozen=True, slots=True)
 class PoolJob:
-    """A job that computes and sleeps by turns."""
+    """A job that computes and sleeps in turns."""
 
     cpu_s: float  #: on a core of its own, all turns together
     asleep_s: float  #: all its sleeps together
@@ -136,47 +136,48 @@ class PoolJob:
 
     @property
     def alone_s(self) -> float:
-        """How long it takes where nobody else runs."""
+        """Return the duration in seconds without contention."""
         return self.cpu_s + self.asleep_s
 
     @property
     def utilization(self) -> float:
-        """The share of a core that it uses while it runs alone, 0 to 1."""
+        """Return the share of a core that the job uses while it runs alone, 0 to 1."""
         return self.cpu_s / self.alone_s
 
 
 def own_threads_s(n_jobs: int, job: PoolJob, machine: Machine) -> float:
-    """All jobs at once, a thread each, out of step: the mean time of a job, by the network; none needs a GIL.
+    """Return the mean seconds of a job if all run at once, one thread each and out of step, without a GIL.
 
-    The cores serve whoever is runnable, all alike; the network's steady state takes every job to be at some
-    place of its own in its cycle. `in_step_s` is the same where all are at the same place.
+    All runnable jobs share the cores equally; in the network's steady state every job is at a different place
+    in its cycle. `in_step_s` is the time if all are at the same place.
     """
     demands = Demands(gil_s=0.0, python_s=job.cpu_s, asleep_s=job.asleep_s)
     return float(predict(demands, machine, [Layout(1, n_jobs)]).residence_s[0])
 
 
 def in_step_s(n_jobs: int, job: PoolJob, machine: Machine) -> float:
-    """All jobs at once, a thread each, in step: the worst that sharing the cores can do to them.
+    """Return the seconds of a job if all run at once, one thread each and in step: the worst case of sharing.
 
-    Jobs that began together share the cores until all have had their turn, at about the same moment. Then
-    all sleep, and the cores with them. Nothing of the computing hides behind the others' sleeping.
+    Jobs that began together share the cores until all have finished their turn, at about the same moment.
+    Then all sleep, and the cores are idle. No computing overlaps with the sleep of other jobs.
     """
     return job.asleep_s + n_jobs * job.cpu_s / _speed(n_jobs, machine)
 
 
 def by_turns_s(n_jobs: int, job: PoolJob, machine: Machine) -> float:
-    """At most `cores` jobs compute, each to the end of its turn: a semaphore that is released around each
-    sleep, or a scheduled pool of `cores` threads that runs the turns of any number of jobs.
+    """Return the seconds of a job if at most `cores` jobs compute, each to the end of its turn.
 
-    Turns that are served one after the other pull the jobs apart, so that they compute while others sleep:
-    the cores' work or a job's own time, whichever is longer.
+    That is a semaphore released around each sleep, or a scheduled pool of `cores` threads. Turns in sequence
+    bring jobs out of step, so that some compute while the rest sleep: the result is the time of the cores'
+    work or of a single job, whichever is longer.
     """
     return max(in_step_s(1, job, machine), n_jobs * job.cpu_s / _speed(n_jobs, machine))
 
 
 def fixed_pool_s(n_jobs: int, job: PoolJob, machine: Machine, n_threads: int) -> float:
-    """A fixed pool whose threads keep their job to its end, sleeps included: wave after wave, in the last
-    one the jobs that are left.
+    """Return the seconds of a fixed pool whose threads keep a job to its end, sleeps included.
+
+    Jobs run wave after wave; the last wave has the jobs that are left.
     """
     n_full, n_left = divmod(n_jobs, n_threads)
     full_s = n_full * own_threads_s(n_threads, job, machine) if n_full else 0.0
@@ -184,7 +185,7 @@ def fixed_pool_s(n_jobs: int, job: PoolJob, machine: Machine, n_threads: int) ->
 
 
 def threads_that_fill(cores: float, utilization: float) -> float:
-    """How many threads, each busy for *utilization* (0 to 1) of its time, keep *cores* busy.
+    """Return how many threads, each busy for *utilization* (0 to 1) of its time, keep *cores* busy.
 
     Raises:
         ValueError: *utilization* is not above 0 and at most 1.
@@ -198,7 +199,7 @@ def _speed(n_runnable: int, machine: Machine) -> float:
     return float(machine.total_speed(np.array(float(n_runnable))))
 
 
-# The costs of a pool of waiting tasks, from how long some batches took.
+# The costs of a pool of waiting tasks, estimated from the durations of some batches.
 
 
 Array = NDArray[np.float64]
@@ -213,7 +214,7 @@ N_STARTS = 7
 
 @dataclass(frozen=True, slots=True)
 class WaitingBatch:
-    """A batch of tasks that wait, and how long all of it took."""
+    """A batch of waiting tasks, and its measured duration."""
 
     n_tasks: int
     wait_s: float  #: of each task
@@ -226,7 +227,7 @@ TotalS = Callable[[WaitingBatch, PoolCosts, int], float]
 
 
 def batch_s(batch: WaitingBatch, costs: PoolCosts, lot: int = 1, turn: Turn = "first come") -> float:
-    """How long *batch* takes by `run_waiting_pool`, with *lot* tasks, and as many workers, taken as one."""
+    """Return the seconds of *batch* by `run_waiting_pool`, with *lot* tasks, and as many workers, as one."""
     costs = replace(costs, task_s=lot * costs.task_s, thread_s=lot * costs.thread_s)
     n_tasks, n_workers = max(1, batch.n_tasks // lot), max(1, batch.n_workers // lot)
     return run_waiting_pool(n_tasks, batch.wait_s, n_workers, costs, turn).total_s
@@ -235,11 +236,11 @@ def batch_s(batch: WaitingBatch, costs: PoolCosts, lot: int = 1, turn: Turn = "f
 def fit_pool_costs(
     batches: Sequence[WaitingBatch], total_s: TotalS = batch_s, free: Sequence[str] = FREE
 ) -> PoolCosts:
-    """The costs with which *total_s* comes nearest to *batches*; those that are not *free* are 0.
+    """Fit the costs with which *total_s* is closest to *batches*; costs that are not *free* are 0.
 
-    Errors are logarithms, squared up to NEAR and absolute beyond: single runs have outliers. Sums have
-    kinks, where a wave begins or ends, hence several starts; these with ten tasks as one, ten workers as
-    one, for speed, and the best of them goes on exactly. The same batches give the same costs.
+    Errors are logarithms, squared up to NEAR and absolute beyond: single runs have outliers. Sums have kinks
+    where a wave begins or ends, so the fit has several starts. For speed these count ten tasks, and ten
+    workers, as one; the best of them is refined exactly. The same batches give the same costs.
     """
     guess = np.array([getattr(GUESS, name) / getattr(MOST, name) for name in free])
     noise = np.random.default_rng(1)
@@ -253,20 +254,20 @@ def fit_pool_costs(
 def residuals(
     batches: Sequence[WaitingBatch], total_s: TotalS, free: Sequence[str], shares: Array, lot: int = 1
 ) -> Array:
-    """Logarithms of modelled over measured, with the costs that *shares* of MOST are."""
+    """Return logarithms of modelled over measured time, with costs given as *shares* of MOST."""
     costs = costs_of(free, shares)
     found: Array = np.log([total_s(batch, costs, lot) / batch.total_s for batch in batches])
     return found
 
 
 def costs_of(free: Sequence[str], shares: Array) -> PoolCosts:
-    """The costs that are *shares* of MOST, 0 to 1."""
+    """Return the costs given as *shares* of MOST, 0 to 1."""
     value = {name: float(share) * getattr(MOST, name) for name, share in zip(free, shares, strict=True)}
     return PoolCosts(**{field.name: value.get(field.name, 0.0) for field in fields(PoolCosts)})
 
 
 def cpu_line(runs: Sequence[PoolRun], cpu_s: Sequence[float]) -> tuple[float, float]:
-    """CPU time as so much, and so much per thread that was started (seconds), by least squares."""
+    """Fit CPU seconds by a constant and a part per started thread, by least squares; return both."""
     design = np.array([[1.0, run.n_threads] for run in runs])
     found = np.linalg.lstsq(design, np.array(cpu_s))[0]
     return float(found[0]), float(found[1])

@@ -16,10 +16,10 @@ Failure = Literal[
     "dies-warming",  # a worker ends during warm-up: the launch is lost
     "late-threads",  # the threads of a launch come late
     "dies",  # a worker ends during a window: window and launch are lost
-    "wrong-threads",  # a process has other threads than the layout says: the same
-    "foreign-cpu",  # strangers use the box: the window is lost
+    "wrong-threads",  # the threads of a process differ from the layout: window and launch are lost
+    "foreign-cpu",  # other processes use the host: the window is lost
     "dry",  # the source runs dry: the window is lost
-    "clock-jump",  # somebody sets the clock: the window is lost
+    "clock-jump",  # the clock is set: the window is lost
 ]
 FAILURES: tuple[Failure, ...] = get_args(Failure)
 USUAL_PROCESS_BYTES = 60e6  #: of a worker with its first thread, on a simulated box; where nobody knows it
@@ -63,9 +63,9 @@ class ProfileMemory:
             raise ValueError("memory should be 0 or more bytes")
 
     def of(self, layout: Layout, n_children: float) -> float:
-        """What a simulated *layout* takes while *n_children* run on average, bytes.
+        """Return the bytes of a simulated *layout* while *n_children* run on average.
 
-        An unknown process is a usual one; further threads and children that are not known take nothing.
+        If the size of a process is not known, it is USUAL_PROCESS_BYTES; unknown threads and children are 0.
         """
         more_threads = layout.processes * (layout.threads - 1)
         process_bytes = USUAL_PROCESS_BYTES if self.process_bytes is None else self.process_bytes
@@ -78,7 +78,7 @@ class ProfileMemory:
 
 @dataclass(frozen=True, slots=True)
 class ProfileAging:
-    """How a simulated launch changes as it lasts."""
+    """Change of a simulated launch over its duration."""
 
     loss_per_h: float = 0.0  #: of throughput, as a share
     growth_bytes_per_h: float = 0.0  #: of memory
@@ -94,7 +94,7 @@ class ProfileAging:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """All that predicting a service, or simulating it, takes."""
+    """All parameters for the prediction or simulation of a service."""
 
     name: str
     demands: Demands
@@ -127,7 +127,7 @@ class Profile:
                 raise ValueError(f"{kind} should have a probability from 0 to 1, got {probability!r}")
 
     def machine_of(self, cores: int) -> Machine:
-        """A box of its kind with so many *cores*, without strangers."""
+        """Return a host of this kind with *cores* cores, without other processes."""
         if cores == self.machine.cores:
             return replace(self.machine, foreign_cores=0.0)
         physical = self.machine.physical_cores

@@ -36,7 +36,7 @@ SHORTEST_S = 600.0  #: of a window; more of them would only cost retries
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Both layouts that a race launches for longer, and why."""
+    """Both layouts that a race launches for longer, and the reason."""
 
     leader: Layout
     rival: Layout | None  #: None: no other layout may be the best
@@ -44,13 +44,13 @@ class Due:
     growth: MemoryGrowth | None  #: that would exceed the limit or the host; None: none is shown
 
     def proposals(self, window_s: float) -> list[Proposal]:
-        """The launches of both; *window_s* is the length of the study's windows."""
+        """Return the launches of both; *window_s* is the length of the study's windows in seconds."""
         length_s = max(window_s, SHORTEST_S)
         n = max(2, ceil(LASTS_S / length_s))
         return [Proposal(layout, length_s, n) for layout in (self.leader, self.rival) if layout is not None]
 
     def messages(self) -> list[Message]:
-        """The warnings with the reason."""
+        """Return the warnings with the reason."""
         found = []
         if self.loss is not None:
             ends = (self.loss.mean or 0.0, self.loss.low or 0.0, self.loss.high or 0.0)
@@ -95,13 +95,13 @@ def due_of(
 
 
 def exceeds(growth: MemoryGrowth, most_bytes: float | None) -> bool:
-    """Whether memory is shown to grow beyond *most_bytes* until the horizon."""
+    """Return whether memory is shown to grow beyond *most_bytes* within the horizon."""
     after = growth.after(Estimate(growth.now_bytes)).mean
     return growth.is_shown and most_bytes is not None and after is not None and after > most_bytes
 
 
 def _most_bytes(study: StudyRecord) -> float | None:
-    """The limit of memory, or else the memory of the host; None: neither is known."""
+    """Return the limit of memory in bytes, or else the memory of the host; None if neither is known."""
     if (limit := study.limits.get("memory_bytes")) is not None:
         return limit
     host = study.provenance.memory  # tuner writes it as ``15.6 GiB``
@@ -109,7 +109,7 @@ def _most_bytes(study: StudyRecord) -> float | None:
 
 
 def is_longer(study: StudyRecord, launch: LaunchRecord) -> bool:
-    """Whether *launch* is one that the race did not ask for: its own launches have one window each."""
+    """Return whether *launch* is a longer launch of a race, which has several windows instead of one."""
     return study.strategy == "race" and launch.n_windows is not None and launch.n_windows > 1
 
 
@@ -118,7 +118,7 @@ def is_longer(study: StudyRecord, launch: LaunchRecord) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """Throughput of a layout in both halves of its longer launch, or items per CPU second."""
+    """Throughput, or items per CPU second, in both halves of a layout's longer launch."""
 
     layout: Layout
     lasts_s: float
@@ -128,7 +128,7 @@ class Halves:
 
 @dataclass(frozen=True, slots=True)
 class LongerLaunch:
-    """The answer of a race and its hardest rival, in a longer launch of each."""
+    """A longer launch of a race's answer, and one of its closest rival."""
 
     leader: Halves
     rival: Halves | None  #: None: it has none, or no valid window in both halves
@@ -136,12 +136,12 @@ class LongerLaunch:
 
     @property
     def late_ratio(self) -> float | None:
-        """The leader's throughput as a multiple of the rival's, in the second half."""
+        """Return the leader's throughput as a multiple of the rival's, in the second half."""
         return None if self.rival is None else self.leader.late / self.rival.late
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether the leader falls below the rival by more than the margin."""
+        """Return whether the leader falls below the rival by more than the margin."""
         return self.late_ratio is not None and self.late_ratio < 1 - self.within
 
 
@@ -194,7 +194,7 @@ def _mean(study: StudyRecord, windows: Sequence[WindowRecord]) -> float:
 
 
 def is_changing(ranking: Ranking) -> bool:
-    """Whether the answer of a race is shown to lose throughput or to grow in memory, by its windows alone."""
+    """Return whether the answer of a race loses throughput or grows in memory, by its windows alone."""
     claim, row = ranking.claim, leader(ranking)
     if claim is None or row is None or ranking.longer is not None:
         return False
@@ -217,7 +217,7 @@ def measure_for_longer(case: Case) -> NextStep | None:
 
 
 def race_in_long_windows(case: Case) -> NextStep | None:
-    """Race the layouts again in long windows, where a longer launch contradicts the answer."""
+    """Race the layouts again in long windows if a longer launch contradicts the answer."""
     seen = case.ranking.longer
     if seen is None or seen.rival is None or not seen.is_overtaken:
         return None
@@ -232,7 +232,7 @@ def race_in_long_windows(case: Case) -> NextStep | None:
 
 
 def race_without_leaks(case: Case) -> NextStep | None:
-    """Race the layouts that are not shown to exceed a limit; None: there are none."""
+    """Race the layouts that are not shown to exceed a limit; None if there are none."""
     claim = case.ranking.claim
     out = {x for x, verdict in case.ranking.verdicts.items() if verdict and verdict.state == "beyond"}
     left = [layout for layout in case.study.layouts if layout not in out]
@@ -270,7 +270,7 @@ def throughput_trends(
     groups = {
         (layout, is_long): [one for one in own if (one.length_s >= LONG_S) is is_long]
         for layout, own in slopes.items()
-        for is_long in (False, True)  # the later one counts, the other one shows the spread between launches
+        for is_long in (False, True)  # the later one counts, the earlier one shows the spread of launches
     }
     return {layout: trend for (layout, _), trend in pool_slopes(groups, confidence).items()}
 

@@ -24,12 +24,12 @@ from tuner.core.stats.two_way_anova import AdditiveFit, Observation
 from tuner.core.stats.variance import Noise, estimate_noise
 from tuner.core.windows.launch_sums import LaunchTally
 
-_JOINED = 4  # launches: two of a pair that takes turns, each twice
+_JOINED = 4  # launches: two layouts that take turns, each twice
 
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """Per layout that can be compared."""
+    """Comparison of the layouts that can be compared."""
 
     ranks: Mapping[Layout, int]  #: of those that may win
     groups: Mapping[Layout, Group]  #: likewise
@@ -53,11 +53,11 @@ def standings(
     of_fleet: bool = False,
     by_own_noise: bool = False,
 ) -> Standings:
-    """Compare layouts by what their launches gave, each of them above 0.
+    """Compare layouts by the values of their launches, each above 0.
 
-    All layouts tell of the noise, and the limit is for all pairs; ranks are among those that *may_win*.
-    *block_of* is the block of each launch, by its id; *within* is the margin. *of_fleet*: all is of boxes
-    like these; else a box that took the place of another one has blocks of its own, and that is all.
+    The noise is estimated from all layouts, and the limit is for all pairs; ranks are among those that
+    *may_win*. *block_of* is the block of each launch, by its id; *within* is the margin. *of_fleet*: the
+    result is for hosts like these; else a host that replaced another one only has separate blocks.
     *by_own_noise*: each layout is judged by its own noise, and blocks may drift slowly; not on a fleet.
     """
     if not of_layout:
@@ -88,7 +88,7 @@ def standings(
 def _group(
     found: _Judged, candidates: Sequence[int], within: float, confidence: float
 ) -> tuple[dict[int, Group], dict[int, OfBest]]:
-    """The group of each candidate, and what it rests on; the best is the one that measured most."""
+    """Return the group of each candidate, and the interval it rests on; the best measured most."""
     groups: dict[int, Group] = {}
     of_best: dict[int, OfBest] = {}
     best = max(candidates, key=lambda number: found.values[number].mean or 0.0, default=None)
@@ -120,7 +120,7 @@ def _judge(
     of_fleet: bool,
     by_own_noise: bool,
 ) -> _Judged:
-    """What *launches* say: of the box they were made on, or of boxes like those they were made on."""
+    """Compare layouts by *launches*: for the host of the launches, or for hosts like theirs if *of_fleet*."""
     seen = [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches]
     tallies = [one for own in of_layout.values() for one in own]
     names = _boxes(tallies) if of_fleet else [""]
@@ -157,17 +157,17 @@ _BOXES_ARE_TAKEN_ALIKE = (
 
 
 def launch_value(launch: LaunchTally, objective: str) -> float:
-    """What one launch gave over all its windows."""
+    """Return the value of one launch over all its windows."""
     cpu_s = launch.cpu_s + launch.backend_cpu_s
     return value_from(launch.n_done, launch.length_s, cpu_s, objective=objective)
 
 
 def blocks_of(launches: Sequence[LaunchTally], *, joins_single: bool) -> dict[int, int]:
-    """The block of each launch, by its id, numbered as they come.
+    """Return the block of each launch, by its id, numbered in order of appearance.
 
-    Adaptive strategies often launch one layout at a time: a block of one launch cannot tell the box from the
-    layout. *joins_single* makes a block of every four such launches that follow one another on a box: what
-    the box does meanwhile is noise, what it does from one such block to the next drops out.
+    Adaptive strategies often launch one layout at a time: a block of one launch cannot separate the host from
+    the layout. *joins_single* makes a block of every four such launches that follow one another on a host:
+    changes of the host within such a block are noise, changes from one to the next drop out.
     """
     size = Counter(one.block for one in launches)
     numbers: dict[object, int] = {}
@@ -184,7 +184,7 @@ def blocks_of(launches: Sequence[LaunchTally], *, joins_single: bool) -> dict[in
 
 
 def boxes_of_blocks(launches: Sequence[LaunchTally], block_of: Mapping[int, int]) -> dict[int, int]:
-    """The box of each block, by number: 0, 1, ... in the order of their names."""
+    """Return the host of each block by number: 0, 1, ... in the order of the hosts' names."""
     numbers = {box: number for number, box in enumerate(_boxes(launches))}
     return {block_of[one.launch]: numbers[one.block[0]] for one in launches}
 
@@ -196,7 +196,7 @@ def _boxes(launches: Sequence[LaunchTally]) -> list[str]:
 def _launch_means(
     of_layout: Mapping[Layout, Sequence[LaunchTally]], objective: str, block_of: Mapping[int, int]
 ) -> list[LaunchMean]:
-    """What each launch gave, layouts numbered in their order."""
+    """Return the value of each launch, with layouts numbered in their order."""
     return [
         LaunchMean(
             layout=number,

@@ -1,9 +1,9 @@
 """The effect of an axis: each value compared with the first, over the layouts that have both.
 
-Two layouts are a pair where they differ in one value of that axis and in nothing else; 8x- has one thread in
-each process, as 8x1 has. On the logarithmic scale, what a value changes is the mean of its pairs'
-differences, a contrast of layout effects, so that what the box does from block to block drops out, and noise
-is pooled as in the ranking. It says nothing of how unlike the pairs are: an interpreter may gain with many
+Two layouts are a pair if they differ in one value of that axis and in nothing else; 8x- has one thread in
+each process, as 8x1 has. On the logarithmic scale, the effect of a value is the mean of its pairs'
+differences, a contrast of layout effects, so that changes of the host between blocks drop out, and noise is
+pooled as in the ranking. The mean hides differences between the pairs: an interpreter may gain with many
 threads and lose with one.
 """
 
@@ -24,7 +24,7 @@ from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
 @dataclass(frozen=True, slots=True)
 class AxisEffect:
-    """One value of an axis beside the first that was measured."""
+    """Effect of one value of an axis, compared with the reference value of that axis."""
 
     axis: str
     value: str
@@ -35,10 +35,10 @@ class AxisEffect:
 
 
 def axis_effects(axes: Mapping[str, Sequence[str]], side: Side, confidence: float) -> tuple[AxisEffect, ...]:
-    """What each value of each of the *axes* changes, *confidence* being that of all intervals together.
+    """Return the effect of each value of the *axes*; *confidence* is that of all intervals together.
 
-    In an adaptive study a layout's number of launches was chosen by what came before: then intervals hold
-    wherever it stopped, and are wider (see `tuner.core.ranking.study_difference`).
+    In an adaptive study earlier results determine a layout's number of launches: then intervals hold at any
+    stopping time, and are wider (see `tuner.core.ranking.study_difference`).
     """
     if not axes:
         return ()
@@ -68,7 +68,7 @@ def axis_effects(axes: Mapping[str, Sequence[str]], side: Side, confidence: floa
 
 
 def _alike(layouts: Sequence[Layout], axis: int) -> list[dict[str, int]]:
-    """Groups of *layouts* that differ in the value of one axis alone: their numbers, by that value."""
+    """Group *layouts* that differ in the value of one axis alone: return their numbers, by that value."""
     groups: dict[tuple[object, ...], dict[str, int]] = defaultdict(dict)
     for number, layout in enumerate(layouts):
         own = values_of(layout.variant)
@@ -79,7 +79,7 @@ def _alike(layouts: Sequence[Layout], axis: int) -> list[dict[str, int]]:
 
 
 def _reference(alike: Sequence[Mapping[str, int]], values: Sequence[str]) -> str:
-    """The value of an axis that the others are compared with."""
+    """Return the value of an axis that its other values are compared with."""
     paired = {value for group in alike if len(group) > 1 for value in group}
     measured = {value for group in alike for value in group}
     return next((value for own in (paired, measured) for value in values if value in own), values[0])
@@ -88,8 +88,7 @@ def _reference(alike: Sequence[Mapping[str, int]], values: Sequence[str]) -> str
 def _pairs(
     alike: Sequence[Mapping[str, int]], fitted: AdditiveFit, value: str, beside: str
 ) -> list[tuple[int, int]]:
-    """Layouts with a *value* and those alike with the value *beside* it, by their numbers, where blocks join
-    them."""
+    """Return pairs of layouts, by number, that differ only in *value* and *beside*, if blocks join them."""
     return [
         (group[value], group[beside])
         for group in alike
@@ -108,7 +107,7 @@ def _ratio(fitted: AdditiveFit, pairs: Sequence[tuple[int, int]], doubt: float) 
         weights[one] += 1
         weights[other] -= 1
     # Of weights that add up to 0, within layouts that blocks join: -1/2 of the weighted variances of all
-    # differences; pairs that no block joins with others are independent of them.
+    # differences; pairs that no block joins with further pairs are independent of them.
     variance = (
         fsum(
             -w * v * (fitted.difference_variance(one, other) or 0.0) / 2
@@ -121,12 +120,12 @@ def _ratio(fitted: AdditiveFit, pairs: Sequence[tuple[int, int]], doubt: float) 
     return estimate_of_gap(gap, student_t_quantile(1 - doubt / 2, fitted.residual_df) * spread)
 
 
-# One value of an axis beside another, each at its best layout.
+# Two values of an axis compared, each at its best layout.
 #
-# What an axis alone changes (`tuner.core.ranking.axis_effects`) compares layouts of the same shape. Whoever
-# may choose the layout anew asks for something else: the best that one value gives, beside the best that the
-# other gives. Which layout is the best is chosen by the same launches, so the interval is that of the best
-# ones, whichever they are.
+# The effect of an axis alone (`tuner.core.ranking.axis_effects`) compares layouts of equal shape. If you
+# are free to choose the layout, the comparison is a different one: the best result with one value, against
+# the best result with the other. The same launches choose the best layouts, so the interval is valid for the
+# best layouts, whichever they are.
 #
 # Intervals L <= a - b <= U hold for all pairs of layouts together, a of the one value and b of the other.
 # Then the difference of the two largest lies between the least over b of the largest L over a, and the
@@ -145,7 +144,7 @@ _NO_MORE = 1000.0  #: an interval that reaches this many times as far as its mid
 
 @dataclass(frozen=True, slots=True)
 class AxisBest:
-    """One value of an axis beside another, each at its best layout over all values of the other axes."""
+    """Two values of an axis, each at its best layout over all values of the other axes."""
 
     axis: str
     value: str
@@ -165,15 +164,15 @@ def axis_bests(
     gap: Gap,
     starved: Sequence[Layout] = (),
 ) -> tuple[AxisBest, ...]:
-    """For each of the *effects* whose value the study asked for: the two values at their best.
+    """Compare both values of each of the *effects* at their best layouts, if the study has layouts of both.
 
     Args:
         axes: of the service, in their order.
         effects: which values are compared with which.
         layouts: of the study, and whether each has a window.
         ranked: the layouts that may be the best, the best first.
-        gap: between two layouts.
-        starved: the layouts whose figures say nothing of them.
+        gap: function that returns the difference of two layouts.
+        starved: the layouts that had too few requests for a comparison.
     """
     place = {axis: number for number, axis in enumerate(axes)}
     found = []
@@ -215,7 +214,7 @@ def _why_not(
 
 
 def _best_ratio(ones: Sequence[Layout], others: Sequence[Layout], gap: Gap) -> Estimate | None:
-    """The best of *ones* to the best of *others*, whose first are those that measured best."""
+    """Return the ratio of the best of *ones* to the best of *others*, each sorted by measured value."""
     middle = gap(ones[0], others[0])
     if middle is None:
         return None

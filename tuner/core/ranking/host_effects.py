@@ -1,12 +1,12 @@
 """Differences between the hosts of a fleet: slower hosts, and layouts that differ from host to host.
 
-- A box's *level* is what all layouts together give there, as a ratio of the mean of the boxes. It is known as
-  far as the box stays what it is from block to block: its drift is the noise that a level is held against.
-- Layouts are *apart* by what one has more on one box than on others, beyond the noise of its launches.
-- A layout *collapses* that measured best on one box and is worse than the best of another by more than the
-  margin, where launches are not noisy enough for both to be luck.
+- The *level* of a host is the throughput of all layouts there, as a ratio of the mean over hosts. Its error
+  is the drift of the host from block to block.
+- The deviation *apart* is the host-by-layout interaction, beyond the noise of launches.
+- A layout *collapses* if it measured best on one host and is worse than the best of another by more than the
+  margin, beyond the noise of launches on both.
 
-docs/method/boxes.md has the reasons, and what was simulated.
+docs/method/boxes.md has the reasons, and the simulations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROUNDING = 1e-9  #: rounding alone must not tell anything apart
 
 @dataclass(frozen=True, slots=True)
 class BoxLevel:
-    """What all layouts together give on one box."""
+    """Speed of one host over all layouts."""
 
     box: str
     level: Estimate  #: as a ratio of the mean of all boxes; the intervals of all boxes hold together
@@ -37,13 +37,13 @@ class BoxLevel:
 
     @property
     def differs(self) -> bool:
-        """Whether it is surely faster or slower than the boxes on average."""
+        """Return whether the host is significantly faster or slower than the average host."""
         return is_surely_changed(self.level)
 
 
 @dataclass(frozen=True, slots=True)
 class Collapse:
-    """A layout that wins on one box and loses on another."""
+    """A layout that wins on one host and loses on another."""
 
     layout: Layout
     best_on: str
@@ -54,7 +54,7 @@ class Collapse:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """What two boxes or more do. Standard deviations are ratios; None where the study cannot tell."""
+    """Differences between two hosts or more. Standard deviations are ratios; None: cannot be estimated."""
 
     levels: tuple[BoxLevel, ...]
     between: Estimate | None  #: standard deviation from box to box, drift taken off where that is known
@@ -66,7 +66,7 @@ class Boxes:
 
     @property
     def differing(self) -> tuple[BoxLevel, ...]:
-        """Boxes that are surely faster or slower, the farthest first."""
+        """Return the hosts that are significantly faster or slower, the largest difference first."""
         found = [one for one in self.levels if one.differs]
         return tuple(sorted(found, key=lambda one: -abs(log(one.level.mean or 1.0))))
 
@@ -80,11 +80,11 @@ def what_boxes_do(
     confidence: float,
     within: float,
 ) -> Boxes:
-    """Read *table*, of two boxes or more.
+    """Estimate the differences between two hosts or more from *table*.
 
     Args:
         table: of logarithms.
-        across: its layouts' effects over boxes, and what is left over.
+        across: its layouts' effects over hosts, with the residuals.
         boxes: their names, as numbered.
         layouts: as numbered.
         confidence: of all levels together, of all collapses together, and of each deviation by itself.
@@ -134,7 +134,7 @@ def _square(ss: float, df: int) -> MeanSquare | None:
 
 
 def _levels(by_box: Sequence[Sequence[OnBox]], across: AdditiveFit) -> list[float] | None:
-    """Of each box, their mean at 0; None: boxes have no layout in common through which all are compared."""
+    """Return the level of each host, with mean 0; None if no chain of shared layouts joins all hosts."""
     if len(across.n_blocks_of) > 1:
         return None
     levels = []
@@ -146,9 +146,9 @@ def _levels(by_box: Sequence[Sequence[OnBox]], across: AdditiveFit) -> list[floa
 
 
 def _level_spread(table: BoxTable, own: Sequence[OnBox], apart: float) -> tuple[float, float] | None:
-    """Variance of a level and its degrees of freedom; None: one block on each box tells nothing of drift.
+    """Return the variance of a level and its degrees of freedom; None if no host has two blocks.
 
-    *apart* is what each value of a table with holes varies by: such a box is judged by layouts of its own.
+    *apart* is the variance of each value in a table with holes, where hosts ran different layouts.
     """
     if not table.within.block_df:
         return None
@@ -157,14 +157,14 @@ def _level_spread(table: BoxTable, own: Sequence[OnBox], apart: float) -> tuple[
 
 
 def _reach(spreads: Sequence[tuple[float, float] | None], box: int, confidence: float) -> float | None:
-    """Half of a level's interval: Sidak's share of the doubt for each box; what all drift by is shared."""
+    """Return half of a level's interval: each host has Sidak's share of the error probability."""
     known = [one for one in spreads if one is not None]
     if len(known) < len(spreads):
         return None
     n_boxes = len(known)
     own, df = known[box]
     variance = own * (1 - 2 / n_boxes) + fsum(one for one, _ in known) / n_boxes**2
-    n_reported = n_boxes if n_boxes > 2 else 1  # of two, one is the other, turned round
+    n_reported = n_boxes if n_boxes > 2 else 1  # with two hosts, one level is the negative of the other
     each = confidence ** (1 / n_reported)
     return student_t_quantile((1 + each) / 2, df) * sqrt(variance)
 
@@ -182,7 +182,7 @@ def _between(
     return estimate_sd_beyond(whole, MeanSquare(variance, min(df for _, df in known)), confidence)
 
 
-# ---------------------------------------------------------------------- layouts that win here and lose there
+# ----------------------------------------------------------- layouts that win on one host and lose on another
 
 
 def _collapses(
@@ -193,10 +193,10 @@ def _collapses(
     confidence: float,
     within: float,
 ) -> Iterator[Collapse]:
-    """By Tukey's limit within each box, all boxes together.
+    """Yield the layouts that win on one host and lose on another, by Tukey's limit within each host.
 
-    The limit allows for the layout having been chosen as the best of a box: what it measured more there and
-    less here is beyond both limits, so it is no luck, and less here by more than the margin.
+    The limit allows for the choice of the layout as the best of a host. Both its lead there and its loss here
+    exceed their limits, so neither is chance, and the loss exceeds the margin.
     """
     if noise is None or table.n_layouts < 2:
         return
@@ -233,7 +233,7 @@ def _collapses(
 
 
 def _worst(collapses: Iterable[Collapse]) -> tuple[Collapse, ...]:
-    """Of each layout that where it loses most."""
+    """Return the largest loss of each layout."""
     found: dict[Layout, Collapse] = {}
     for one in sorted(collapses, key=lambda one: one.ratio.mean or 0.0):
         found.setdefault(one.layout, one)

@@ -19,7 +19,7 @@ LEAST_LAUNCHES = 3  #: before and after the change
 
 @dataclass(frozen=True, slots=True)
 class SpeedChange:
-    """How the host's speed changed."""
+    """A change of a host's speed."""
 
     box: str
     from_wall_s: float  #: start of the first launch after the change
@@ -28,7 +28,7 @@ class SpeedChange:
 
 
 def speed_changes(launches: Iterable[LaunchRecord], confidence: float) -> tuple[SpeedChange, ...]:
-    """The clearest change on each host whose speed changed, in the order of the hosts' first launches.
+    """Return the clearest change on each host whose speed changed, in the order of the hosts' first launches.
 
     The launches on a host are split at each moment between two blocks. Layouts use caches differently, so
     the fixed work has one mean for each layout; the change is the same for all. The error probability of the
@@ -79,12 +79,12 @@ def _clearest(box: str, launches: Sequence[LaunchRecord], confidence: float) -> 
 
 
 def _place(launch: LaunchRecord) -> tuple[int, int]:
-    """Launches that took turns were on the host at the same time."""
+    """Return a key that is equal for launches on the host at the same time: those that took turns."""
     return launch.block, -1 if launch.heat is not None else launch.position
 
 
 def _without_layouts(launches: Sequence[LaunchRecord], values: Sequence[float]) -> list[float]:
-    """*values* less the mean of each layout's."""
+    """Return *values* less the mean of each layout."""
     sums: defaultdict[Layout, list[float]] = defaultdict(list)
     for launch, value in zip(launches, values, strict=True):
         sums[launch.layout].append(value)

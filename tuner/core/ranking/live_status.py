@@ -28,7 +28,7 @@ _NAMES_ONE = ("race", "all")  #: strategies that name a layout
 
 @dataclass(frozen=True, slots=True)
 class LayoutStatus:
-    """One layout, and how it stands."""
+    """State of one layout in a live view."""
 
     layout: Layout
     state: State
@@ -43,7 +43,7 @@ class LayoutStatus:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A study as a live view has it."""
+    """State of a study in a live view."""
 
     study: StudyRecord
     stage: Stage
@@ -57,17 +57,17 @@ class Board:
 
     @property
     def n_windows(self) -> int:
-        """Windows that count."""
+        """Return the number of valid windows."""
         return sum(place.n_windows for place in self.places)
 
     @property
     def n_void(self) -> int:
-        """Windows that do not."""
+        """Return the number of invalid windows."""
         return sum(place.n_void for place in self.places)
 
 
 def board_of(overview: Overview) -> Board:
-    """The board of a study file."""
+    """Return the board of a study file."""
     study, ranking = overview.study, overview.ranking
     errors = {record.layout: record.error for _, record in overview.launches if record.error is not None}
     braked = over_limit(record for _, record in overview.launches)
@@ -88,7 +88,7 @@ def board_of(overview: Overview) -> Board:
 
 
 def _answer_by_rank(study: StudyRecord, ranking: Ranking) -> Answer | None:
-    """What a study that claims nothing has measured best, and what cannot be told from it."""
+    """Return the best measured layout of a study without a claim, with the layouts not ruled out."""
     if study.strategy not in _NAMES_ONE:
         return None
     tied = tuple(row.layout for row in ranking.of_group("best-or-tied"))
@@ -127,7 +127,7 @@ def _place(
 
 
 def _may_still_win(row: RankedLayout, ranking: Ranking) -> bool:
-    """Whether a race counts it among its layouts: only what is shown to pass a limit is out for that."""
+    """Return whether a race keeps the layout: only a layout shown to exceed a limit is out for that."""
     return ranking.claim is not None and row.verdict is not None and row.verdict.state == "open"
 
 
@@ -152,7 +152,7 @@ def _in_order(places: Iterable[LayoutStatus], answer: Answer | None) -> tuple[La
 
 @dataclass(slots=True)
 class _WindowSums:
-    """The windows of one layout, added up."""
+    """Sums over the windows of one layout."""
 
     n_windows: int = 0
     n_void: int = 0
@@ -161,13 +161,13 @@ class _WindowSums:
 
 
 class BoardKeeper:
-    """The board of a study that is measured here and now: from its strategy, which knows all by now.
+    """Board of a study that this process measures, built from the data of its strategy.
 
-    A ranking costs some hundredths of a second; what a strategy knows is there for the asking.
+    A ranking takes some hundredths of a second; a strategy has its values in memory.
     """
 
     def __init__(self, study: StudyRecord, windows: Iterable[WindowRecord] = ()) -> None:
-        """*windows* are those that the file held before."""
+        """Begin with *windows*, which the file held before."""
         self._study = study
         self._seen = {layout: _WindowSums() for layout in study.layouts}
         for window in windows:
@@ -186,7 +186,7 @@ class BoardKeeper:
         verdicts: Mapping[Layout, Verdict] | None = None,
         of_best: Mapping[Layout, OfBest] | None = None,
     ) -> Board:
-        """As it stands by what the strategy says; *launches* are asked for where a layout *failed*."""
+        """Return the board by the values of the strategy; *launches* is called only if a layout *failed*."""
         compared = of_best or {}
         judged = verdicts or {}
         scale = TEN_MINUTES_S if self._study.objective == "throughput" else 1.0
@@ -197,7 +197,7 @@ class BoardKeeper:
             errors = {record.layout: record.error for record in made if record.error is not None}
             braked = over_limit(made)
         knows_all = self._study.strategy in _NAMES_ONE and not (
-            self._study.limits and self._study.strategy == "all"  # the full grid itself knows of no limits
+            self._study.limits and self._study.strategy == "all"  # the full grid does not apply limits
         )
         if not knows_all:
             answer = Answer(None, False, "none")
@@ -231,7 +231,7 @@ class BoardKeeper:
             return Estimate(*scaled)
         if not seen.length_s or self._study.objective != "throughput":
             return Estimate(None)
-        return Estimate(seen.n_done / seen.length_s * scale)  # its block is not over: no interval yet
+        return Estimate(seen.n_done / seen.length_s * scale)  # its block is not complete: no interval yet
 
     def _add(self, layout: Layout, n_done: int, length_s: float, *, is_void: bool) -> None:
         seen = self._seen.setdefault(layout, _WindowSums())

@@ -2,19 +2,19 @@
 
 The rules are tried in the order of `RULES`, and the first that applies is the step:
 
-1. What the file is: a study that is being measured is watched, a check and a layout against itself have an
-   answer of their own, a study without a launch has to begin.
-2. What makes every figure doubtful: other processes, layouts without a valid window, too few clients, windows
-   of a first look. Until that is mended, nothing that is measured longer or beside it means more.
-3. What makes the question the wrong one: no layout keeps the limits, or the answer is the largest layout and
-   still waits. More certainty about layouts that are all too small is worth nothing.
-4. Uncertain answers: slices may need less time, the study can continue, or the noise is too large for the
+1. The kind of file: a running study is watched, a check and a layout compared with itself have separate
+   answers, a study without a launch has to begin.
+2. Doubtful figures: other processes, layouts without a valid window, too few clients, windows of a first
+   look. Until that is fixed, longer or further measurements do not help.
+3. Another question: no layout keeps the limits, or the answer is the largest layout and still waits. More
+   certainty about layouts that are all too small is worth nothing.
+4. An uncertain answer: slices may need less time, the study can continue, or the noise is too large for the
    margin.
-5. What an answer leaves open: latency under the load that production has, or any real measurement.
+5. Open points of an answer: latency under the load of production, or any real measurement.
 6. A good answer is used, and checked later.
 
-A step is one command that runs as it is printed, wherever the study's file is. Only a secret, which the file
-does not keep, and the address of a fleet have to be put in.
+A step is one command that runs as printed, for a study's file in any folder. Only a secret, which the file
+does not keep, and the address of a fleet have to be filled in.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MARGINS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3)  #: to ask for instead of a smaller 
 
 
 def next_step(study: StudyRecord, ranking: Ranking, facts: Facts) -> NextStep:
-    """What to do next; there is always something."""
+    """Return the next step; there is always one."""
     case = Case(study, ranking, facts)
     for rule in RULES:
         if (step := rule(case)) is not None:
@@ -59,7 +59,7 @@ def next_step(study: StudyRecord, ranking: Ranking, facts: Facts) -> NextStep:
     raise AssertionError("the last rule always applies")
 
 
-# ---------------------------------------------------------------------- 1. what the file is
+# ---------------------------------------------------------------------- 1. the kind of file
 
 
 def _watch(case: Case) -> NextStep | None:
@@ -232,7 +232,7 @@ def _edge(case: Case) -> NextStep | None:
 
 
 def _slices(case: Case) -> NextStep | None:
-    """A new race in slices, if the rest of a race without slices takes longer than the race so far."""
+    """Propose a race in slices, if the rest of a race without slices takes longer than the race so far."""
     claim, facts = case.ranking.claim, case.facts
     if claim is None or claim.answer.reached or claim.answer.layout is None:
         return None
@@ -298,7 +298,7 @@ def _too_noisy(case: Case) -> NextStep | None:
 
 
 def _coarser(case: Case) -> NextStep:
-    """A race whose margin is too small for the noise: a larger one, among those that are left."""
+    """Propose a larger margin, among those left, for a race whose margin is too small for the noise."""
     claim, within = case.ranking.claim, case.study.within_ratio
     rest = None if claim is None else claim.rest
     wanted = within
@@ -318,7 +318,7 @@ def _coarser(case: Case) -> NextStep:
     )
 
 
-# ---------------------------------------------------------------------- 5. what an answer leaves open
+# ---------------------------------------------------------------------- 5. open points of an answer
 
 
 def _latency(case: Case) -> NextStep | None:
@@ -404,6 +404,6 @@ RULES: tuple[Callable[[Case], NextStep | None], ...] = (
 
 
 def _beside(file: str, name: str) -> str:
-    """The file called *name* in the folder of *file*."""
+    """Return the path of the file called *name* in the folder of *file*."""
     folder, slash, _ = file.rpartition("/")
     return f"{folder}{slash}{name}"

@@ -19,7 +19,7 @@ Ending = Literal["over", "out-of-budget", "cut-off"]
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A study, what is known by now, and what runs."""
+    """A study, its results so far, and the launch that runs."""
 
     name: str  #: of its file, without the folder
     study: StudyRecord

@@ -1,8 +1,8 @@
 """The Pareto front of throughput against load, memory or CPU.
 
-Throughput and cost are each compared as the ranking compares throughput (`stats.comparison`): paired by
-block, all pairs at once. Each of the two may spend half of the doubt, so that everything said of one front
-holds together at the confidence asked for.
+Throughput and cost are each compared as the ranking compares throughput (`stats.groups`): paired by
+block, all pairs at once. Each of the two may spend half of the error probability, so that all statements
+about one front hold together at the requested confidence.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ COSTS: tuple[Cost, ...] = get_args(Cost)
 
 #: matches: as much within the margin; open: cannot be told apart; less: surely less
 Kind = Literal["matches", "open", "less"]
-_MOST = {"matches": 3, "open": 2, "less": 3}  # findings of a kind that are worth a sentence
+_MOST = {"matches": 3, "open": 2, "less": 3}  # most reported trades of each kind
 
 
 class Traded(NamedTuple):
-    """What one launch gave, and what it cost."""
+    """Throughput and cost of one launch."""
 
     layout: Layout
     block: int
@@ -37,7 +37,7 @@ class Traded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FrontPlace:
-    """One layout beside the front."""
+    """One layout compared with the front."""
 
     layout: Layout
     is_on_front: bool | None  #: False: surely dominated; None: cannot be told
@@ -49,7 +49,7 @@ class FrontPlace:
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """A layout that surely costs less than another one, and what it gives for that."""
+    """A layout that costs significantly less than another one, and its throughput in comparison."""
 
     layout: Layout
     against: Layout  #: one of the two is the reference
@@ -60,7 +60,7 @@ class Trade:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Throughput against one cost."""
+    """Pareto front of throughput and one cost."""
 
     cost: Cost
     reference: Layout | None  #: the fastest as measured; None: there is nothing to compare
@@ -79,11 +79,11 @@ def pareto_front(
     box_of: Mapping[int, int] | None = None,
     throughput: Comparison | None = None,
 ) -> Front:
-    """Find the front of the layouts in *launches*; those whose cost was never seen are left out.
+    """Find the front of the layouts in *launches*, without those whose cost was not measured.
 
-    A layout is surely dominated when another one is surely faster and surely cheaper, and surely on the front
-    when each other one is surely slower or surely dearer. *box_of* is each block's box; None: there is one.
-    *throughput* is what `compare_throughput` says of these launches, where each of them has a cost.
+    A layout is surely dominated if another one is surely faster and surely cheaper, and surely on the front
+    if each other one is surely slower or surely dearer. *box_of* is each block's host; None: there is one.
+    *throughput* is the result of `compare_throughput` for these launches, used if each of them has a cost.
     """
     seen = [one for one in launches if one.cost is not None and one.cost > 0]
     layouts = sorted({one.layout for one in seen})
@@ -114,14 +114,14 @@ def pareto_front(
 def compare_throughput(
     launches: Sequence[Traded], *, confidence: float, box_of: Mapping[int, int] | None = None
 ) -> Comparison:
-    """How fast layouts are beside each other, for fronts of several costs; the arguments are theirs."""
+    """Compare the throughput of layouts, for fronts of several costs; the arguments are as there."""
     return _compare(launches, [one.throughput for one in launches], confidence, box_of)
 
 
 def _compare(
     launches: Sequence[Traded], values: Sequence[float], confidence: float, box_of: Mapping[int, int] | None
 ) -> Comparison:
-    """Layouts in their order, by *values*: one of each launch, above 0."""
+    """Compare layouts, in their order, by *values*: one of each launch, above 0."""
     number = {layout: index for index, layout in enumerate(sorted({one.layout for one in launches}))}
     seen = [
         Observation(number[one.layout], one.block, log(value))
@@ -136,7 +136,7 @@ def _dominates(throughput: Comparison, costs: Comparison, one: int, other: int) 
 
 
 def _is_surely_on(throughput: Comparison, costs: Comparison, one: int, others: Sequence[int]) -> bool | None:
-    """True, or None where it cannot be told."""
+    """Return True if the layout is surely on the front, or None if that is not known."""
     surely = all(
         _is_above_1(throughput.ratio(one, other)) or _is_below_1(costs.ratio(one, other))
         for other in others
@@ -148,7 +148,7 @@ def _is_surely_on(throughput: Comparison, costs: Comparison, one: int, others: S
 def _is_above_1(ratio: Estimate | None) -> bool:
     return (
         ratio is not None and ratio.low is not None and ratio.low > 1 + 1e-9
-    )  # rounding tells nothing apart
+    )  # a difference by rounding is not significant
 
 
 def _is_below_1(ratio: Estimate | None) -> bool:
@@ -156,9 +156,9 @@ def _is_below_1(ratio: Estimate | None) -> bool:
 
 
 def _trades(places: Sequence[FrontPlace], within: float) -> tuple[Trade, ...]:
-    """What is worth telling of the fastest, which is the first, and each that is surely cheaper or dearer.
+    """Return the trades worth reporting: the fastest layout, which is the first, against each other one.
 
-    What is surely dominated is not; nor what is slower than the first and dearer.
+    Layouts that are surely dominated, or slower and dearer than the first, are left out.
     """
     found = []
     for place in places[1:]:
@@ -170,18 +170,18 @@ def _trades(places: Sequence[FrontPlace], within: float) -> tuple[Trade, ...]:
             kind = "matches"
         if _is_below_1(cost_ratio):
             found.append(Trade(*pair, kind, ratio, cost_ratio))
-        elif _is_above_1(cost_ratio):  # and not surely slower, else it were dominated
+        elif _is_above_1(cost_ratio):  # and not surely slower, else it would be dominated
             found.append(Trade(*pair[::-1], kind, _inverse(ratio), _inverse(cost_ratio)))
     kept = []
     for kind in get_args(Kind):
         of_kind = [trade for trade in found if trade.kind == kind]
-        if kind != "less":  # of equals the largest saving is the one to know; of the others the fastest
+        if kind != "less":  # of equally fast layouts the largest saving first; of slower ones the fastest
             of_kind.sort(key=lambda trade: (trade.cost_ratio.mean or 0.0, trade.layout, trade.against))
         kept += of_kind[: _MOST[kind]]
     return tuple(kept)
 
 
 def _inverse(ratio: Estimate) -> Estimate:
-    """The other way round; all of it is known and above 0."""
+    """Return the inverse of *ratio*, whose values are above 0."""
     mean, low, high = (None if value is None else 1 / value for value in (ratio.mean, ratio.low, ratio.high))
     return Estimate(mean, high, low)

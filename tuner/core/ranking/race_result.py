@@ -1,7 +1,7 @@
 """The claims of an adaptive study about its layouts, and the ranking that follows.
 
 Its ranks are not those of `ranking.ranking`: those compare launches of the same block, and a race seldom
-makes two. Who shares the first rank is the strategy's claim; its intervals tell the others apart.
+makes two. The strategy claims which layouts share the first rank; its intervals separate all other layouts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.stats.groups import GROUPS, OfBest, behind_by
 from tuner.core.stats.interval import Estimate
 
-# The layout that a ranking would have one take, and whether it may be called the answer.
+# The layout that a ranking recommends, and whether it may be called the answer.
 
 
 def leader(ranking: Ranking) -> RankedLayout | None:
-    """The answer, or what leads where there is none; None: nothing was measured."""
+    """Return the row of the answer, else the first measured row; None if nothing was measured."""
     measured = [row for row in ranking.rows if row.n_windows > 0]
     if ranking.claim is not None:
         named = ranking.claim.answer.layout
@@ -30,7 +30,7 @@ def leader(ranking: Ranking) -> RankedLayout | None:
 
 
 def is_answer(ranking: Ranking) -> bool:
-    """Whether the leader is what the study claims: a race has reached its answer, or it has rank 1."""
+    """Return whether the study claims the leader: a race has reached its answer, or the leader has rank 1."""
     if ranking.claim is not None:
         return ranking.claim.answer.reached
     return any(row.rank == 1 for row in ranking.rows)
@@ -42,18 +42,18 @@ def by_claim(
     estimates: Mapping[Layout, Estimate],
     beside_current: Mapping[Layout, OfBest] | None = None,
 ) -> Ranking:
-    """*ranking* with the ranks, values and ratios of an adaptive study.
+    """Return *ranking* with the ranks, values and ratios of an adaptive study.
 
-    The answer and what cannot be told from it share rank 1. Any other layout's rank is 1 + the number of
-    layouts that are better: the answer, and all whose interval lies above its own. Two such intervals that do
-    not overlap differ with at least the confidence of one, whatever binds them together; over all pairs at
-    once nothing is claimed, but of the answer. Groups, and the intervals beside the answer, are the claim's.
+    The answer and layouts not significantly different from it share rank 1. Another layout's rank is 1 + the
+    number of better layouts: the answer, and all whose interval lies above its own. Two such intervals that
+    do not overlap differ with at least the confidence of one, even if dependent; over all pairs at once the
+    only claim is that of the answer. Groups, and intervals relative to the answer, are those of the claim.
 
     Args:
         ranking: whose facts (load, memory, windows, reasons) are kept.
         claim: of the same study.
         estimates: of each measured layout, as the strategy gives them.
-        beside_current: each other layout beside the one in use; None: there is none, or nothing is known.
+        beside_current: each other layout relative to the one in use; None: there is none, or it is not known.
     """
     known = {layout: _finite(estimate) for layout, estimate in estimates.items()}
     rows = [_row(row, ranking, claim, known, beside_current or {}) for row in ranking.rows]
@@ -99,7 +99,7 @@ def _n_better(layout: Layout, known: Mapping[Layout, Estimate], answer: Answer) 
 
 
 def _finite(estimate: Estimate) -> Estimate:
-    """An interval that says nothing (from 0, without an end) is none."""
+    """Return *estimate* without ends that carry no information (0, infinity)."""
     low, high = estimate.low, estimate.high
     return Estimate(
         estimate.mean,
@@ -114,7 +114,7 @@ def _ratio(
     values: tuple[Estimate, Estimate],
     beside_current: Mapping[Layout, OfBest],
 ) -> Estimate | None:
-    """To the layout in use, with the interval by which the groups tell layouts apart."""
+    """Return the ratio to the layout in use, with the interval that the groups are based on."""
     if row.layout == ranking.current:
         return Estimate(1.0, 1.0, 1.0)
     own, current = values
@@ -128,7 +128,7 @@ def _ratio(
 def _order(
     row: RankedLayout, known: Mapping[Layout, Estimate], claim: Claim
 ) -> tuple[int, bool, float, Layout]:
-    """By group, the answer first, and by value within each."""
+    """Return the sort key: by group, the answer first, and by value within each group."""
     mean = known[row.layout].mean if row.layout in known else None
     place = len(GROUPS) if row.group is None else GROUPS.index(row.group)
     return (place, row.layout != claim.answer.layout, -(mean or 0.0), row.layout)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LatencySeen:
-    """How long the requests of a layout took: of each launch's requests, and of these the geometric mean."""
+    """Latency of a layout's requests: geometric means over launches."""
 
     p50_s: float | None  #: None: too few requests to say
     p95_s: float | None
@@ -52,7 +52,7 @@ class LatencySeen:
 
 @dataclass(frozen=True, slots=True)
 class RankedLayout:
-    """One row of the ranking. What was never seen is None."""
+    """One row of the ranking. Values that were not measured are None."""
 
     layout: Layout
     rank: int | None  #: 1 + the number of layouts that are significantly better; None: not ranked
@@ -82,7 +82,7 @@ class RankedLayout:
 
     @property
     def is_kept_out(self) -> bool:
-        """Whether it was measured, and has no rank for the limits alone."""
+        """Return whether the layout was measured, and has no rank for the limits alone."""
         return (
             self.rank is None
             and self.n_windows > 0
@@ -93,7 +93,7 @@ class RankedLayout:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """All layouts of a study, best first, those without a rank last."""
+    """All layouts of a study, the best first, those without a rank last."""
 
     rows: tuple[RankedLayout, ...]
     confidence: float
@@ -124,43 +124,43 @@ class Ranking:
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:
-        """Whether each layout keeps the limits; None: there are none."""
+        """Return whether each layout keeps the limits; None if there are none."""
         return {row.layout: row.verdict for row in self.rows}
 
     @property
     def best(self) -> RankedLayout | None:
-        """The row that all others are grouped beside: the answer, or what measured best; None: none."""
+        """Return the row that all other rows are compared with: the answer, else the best measured."""
         first = next(iter(self.rows), None)
         return first if first is not None and first.group is not None else None
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether the answer of a race fell below its rival in a longer launch."""
+        """Return whether the answer of a race fell below its rival in a longer launch."""
         return self.longer is not None and self.longer.is_overtaken
 
     @property
     def is_answer_kept_out(self) -> bool:
-        """Whether the answer of a race does not keep the limits after all: its memory grows."""
+        """Return whether the answer of a race exceeds a limit after all, because its memory grows."""
         named = None if self.claim is None else self.claim.answer.layout
         return any(row.layout == named and row.is_kept_out for row in self.rows)
 
     def of_group(self, group: Group) -> tuple[RankedLayout, ...]:
-        """The rows of *group*, the fastest first."""
+        """Return the rows of *group*, the fastest first."""
         return tuple(row for row in self.rows if row.group == group)
 
     @property
     def is_bound_known(self) -> bool:
-        """Whether any row says what binds its layout."""
+        """Return whether any row has a bottleneck."""
         return any(row.bound_by for row in self.rows)
 
     @property
     def is_latency_known(self) -> bool:
-        """Whether any row has a latency."""
+        """Return whether any row has a latency."""
         return any(row.latency is not None for row in self.rows)
 
     @property
     def axis_bests(self) -> tuple[AxisBest, ...]:
-        """The values of each axis beside each other, each at its best layout."""
+        """Compare the values of each axis, each at its best layout."""
         if self.gaps is None:
             return ()
         ranked = [row for row in self.rows if row.rank is not None]
@@ -176,27 +176,27 @@ class Ranking:
 
     @property
     def starved(self) -> tuple[Layout, ...]:
-        """The layouts whose figure says how many requests were sent, not what they can do."""
+        """Return the layouts whose figure is limited by the requests sent, so it is not their capacity."""
         return tuple(row.layout for row in self.rows if "connections" in row.bound_by)
 
     def with_bound_by(self, bound_by: Mapping[Layout, tuple[What, ...]], unbound: str | None) -> Ranking:
-        """The same, saying what binds each layout, or why that is not known."""
+        """Return the ranking with the bottlenecks of each layout, or the reason why they are not known."""
         rows = tuple(replace(row, bound_by=bound_by.get(row.layout, ())) for row in self.rows)
         return replace(self, rows=rows, unbound=unbound)
 
 
 def value_of(row: RankedLayout, objective: str) -> Estimate:
-    """What a ranking by *objective* is by, with the interval of the layout by itself."""
+    """Return the value that a ranking by *objective* uses, with the interval of the layout by itself."""
     if objective == "throughput":
         return row.throughput_per_10min
     return row.items_per_cpu_s or Estimate(None)
 
 
 def value_beside(row: RankedLayout, ranking: Ranking) -> Estimate:
-    """What a row gives, with the interval that its group rests on: of the difference to the best one.
+    """Return the value of a row, with the interval that its group rests on: of the difference to the best.
 
-    The best one has none, nor has a layout that is not ranked; a layout that is compared with nothing has the
-    interval that it has by itself.
+    The best one has none, nor has a layout that is not ranked; if fewer than two layouts are compared, the
+    interval is that of the layout by itself.
     """
     own, best = value_of(row, ranking.objective), ranking.best
     if best is None or sum(one.group is not None for one in ranking.rows) < 2:
@@ -207,12 +207,12 @@ def value_beside(row: RankedLayout, ranking: Ranking) -> Estimate:
     return replace(of_value(row.of_best, first), mean=own.mean)
 
 
-# What a ranking is asked beside its confidence: objective, limits, costs; as options and as values.
+# The options of a ranking besides its confidence: objective, limits, costs; as text and as values.
 
 
 @dataclass(frozen=True, slots=True)
 class RankingOptions:
-    """What somebody asks of a study's windows; what is not given is as the study was asked."""
+    """Options of a ranking; options that are not given are those of the study."""
 
     objective: Objective | None = None
     limits: tuple[Limit, ...] = ()
@@ -223,32 +223,32 @@ class RankingOptions:
     horizon_s: float | None = None  #: after a start, until when the memory limit is to be kept
 
     def objective_of(self, study: StudyRecord) -> str:
-        """What is to be large."""
+        """Return the objective, which is to be maximized."""
         return self.objective or study.objective
 
     def limits_of(self, study: StudyRecord) -> tuple[Limit, ...]:
-        """The limits of *study*, those asked for now in place of its own."""
+        """Return the limits of *study*, replaced by the limits given here."""
         return limits_from({**study.limits, **{limit.name: limit.at_most for limit in self.limits}})
 
     def horizon_of(self, study: StudyRecord) -> float:
-        """The time after a start until which the memory limit is to be kept."""
+        """Return the seconds after a start for which the memory limit is to be kept."""
         return study.horizon_s if self.horizon_s is None else self.horizon_s
 
     def within_of(self, study: StudyRecord) -> float:
-        """The margin within which layouts match."""
+        """Return the margin within which layouts match."""
         return study.within_ratio if self.within is None else self.within
 
     def is_of(self, study: StudyRecord) -> bool:
-        """Whether *study* was begun with this very question, so that its own answer is one to it."""
+        """Return whether *study* has this objective and these limits, so that its own answer is valid."""
         own = limits_from(study.limits)
         return self.objective_of(study) == study.objective and self.limits_of(study) == own
 
 
 def selected_boxes(question: RankingOptions, known: Sequence[str]) -> frozenset[str]:
-    """Those of the boxes *known* of a study that are looked at.
+    """Return the names of the selected hosts, of the hosts *known* of a study.
 
     Raises:
-        ConfigError: one that is named is none of them, or none is left.
+        ConfigError: a named host is not known, or no host is left.
     """
     for option, names in (("--box", question.boxes), ("--without-box", question.without_boxes)):
         for name in names:
@@ -275,10 +275,10 @@ def parse_question(
     without_boxes: Sequence[str] = (),
     horizon: str | None = None,
 ) -> RankingOptions:
-    """Read the options as they were typed; None for those that were not.
+    """Parse the options as typed; None for options not given.
 
     Raises:
-        ConfigError: one of them says nothing; the error begins with its name.
+        ConfigError: an option is invalid; the error begins with its name.
     """
     try:
         named = None if objective is None else parse_objective(objective)

@@ -1,14 +1,14 @@
 """From windows to a ranking: which layouts are better, and which cannot be distinguished.
 
-What is claimed, and on what grounds: `docs/method/ranking.md` has the reasons and the simulations.
+`docs/method/ranking.md` has the claims, the reasons and the simulations.
 
-- A launch is one value, however many windows it has. Logarithms of throughput are fitted as layout + block:
-  what the box did during a block drops out of every comparison.
-- One layout is called better than another when their difference passes Tukey's limit for all pairs at once
-  (Tukey-Kramer with each pair's own standard error; one variance for all layouts). Where nothing differs, a
-  study calls any difference at all in at most ``1 - confidence`` of cases.
+- A launch is one value, for any number of windows. Logarithms of throughput are fitted as layout + block:
+  the state of the host during a block drops out of every comparison.
+- One layout is called better than another if their difference passes Tukey's limit for all pairs at once
+  (Tukey-Kramer with each pair's own standard error; one variance for all layouts). If no layouts differ, a
+  study reports any difference at all in at most ``1 - confidence`` of cases.
 - A layout's rank is 1 + the number of layouts that are better; none is known to beat those of rank 1.
-- Its group says what that is worth: `tuner.core.stats.groups`. Rows are in the order of groups.
+- `tuner.core.stats.groups` defines the groups. Rows are in the order of groups.
 """
 
 from __future__ import annotations
@@ -82,22 +82,22 @@ def rank(
     within: float = WITHIN,
     growth: Mapping[Layout, MemoryGrowth] | None = None,
 ) -> Ranking:
-    """Rank the layouts of *study* by the windows that count.
+    """Rank the layouts of *study* by the valid windows.
 
     Args:
-        study: which layouts there are, and how many cores.
-        windows: in any order, or what they add up to; void ones are counted, never used.
+        study: the layouts, and the number of cores.
+        windows: in any order, or their sums; invalid ones are counted, but never used.
         current: the layout that ratios refer to.
         confidence: of all comparisons together, and of each interval by itself.
-        launches: told as the reason when none of a layout's launches gave a window; whether they settled.
-        objective: what is to be large; ranks and ratios follow it.
-        limits: what may win: only layouts that are shown to keep them have a rank.
-        costs: what throughput is to be set against, a Pareto front each, of the layouts that have a rank.
-        within: the margin within which two layouts are tied, match on a front, and on two boxes.
-        growth: of the memory of layouts; without one that is not known.
+        launches: reasons why a layout has no window, and whether launches settled.
+        objective: the quantity to maximize; ranks and ratios follow it.
+        limits: limits on usage: only layouts that are shown to keep them have a rank.
+        costs: costs for a Pareto front each, of the layouts that have a rank.
+        within: the margin within which two layouts are tied, match on a front, and on two hosts.
+        growth: growth of the memory of layouts; None: not known.
 
     Raises:
-        ConfigError: no window tells what a limit limits.
+        ConfigError: no window has the quantity of a limit.
     """
     if not 0.5 <= confidence < 1:
         raise ValueError(f"a confidence from 0.5 to 1, got {confidence}")
@@ -183,7 +183,7 @@ def _side(
     box_of: Mapping[int, int],
     objective: str,
 ) -> Side:
-    """What the launches gave, for what is said of the study's axes."""
+    """Return the launches' values in the form in which the study's axes are compared."""
     layouts, is_adaptive = list(measured), study.strategy != "all"
     seen: Sequence[Observation] = [
         Observation(number, block_of[one.launch], log(launch_value(one, objective)))
@@ -203,11 +203,10 @@ def _judge(
     tallies: Sequence[LaunchTally],
     confidence: float,
 ) -> Mapping[Layout, Verdict]:
-    """Per layout whether it may win; nothing without limits.
+    """Return for each layout whether it may win; nothing without limits.
 
-    The plan of a full grid is fixed beforehand; any other strategy looked, and chose, after every launch.
-    Limits that an adaptive study was not asked to keep are judged by the noise of all layouts: it made no
-    launches to learn more.
+    The plan of a full grid is fixed in advance; any other strategy decides after every launch. Limits that an
+    adaptive study did not have are judged by the noise of all layouts, because it made no launches for them.
     """
     if not limits:
         return {}
@@ -237,7 +236,7 @@ def _plain_mean(own: Sequence[LaunchTally]) -> Estimate:
 
 
 def _why_not(own: Sequence[LaunchTally], void: VoidTally, error: str | None, objective: str) -> str | None:
-    """Why a layout cannot be compared, or None when it can."""
+    """Return why a layout cannot be compared, or None if it can."""
     if reason := why_not_ranked(own, void, error):
         return reason
     n_without = sum(not launch_value(one, objective) for one in own)
@@ -269,7 +268,7 @@ def _fronts(
 
 
 def _spent(launch: LaunchTally, cost: Cost) -> float | None:
-    """Load in tasks, memory in bytes, CPU in busy cores (of the service and its backends)."""
+    """Return the cost of a launch: load in tasks, memory in bytes, CPU in busy cores (with backends)."""
     if cost == "cpu":
         return (launch.cpu_s + launch.backend_cpu_s) / launch.length_s
     return launch.mean_load if cost == "load" else launch.most_memory_bytes
@@ -343,20 +342,20 @@ def _latency(layout: Layout, launches: Sequence[Requests]) -> LatencySeen | None
 
 
 def _mean_latency(values: Sequence[float | None]) -> float | None:
-    """The geometric mean; a latency that nobody waited for to the end makes the mean such a one, too."""
+    """Return the geometric mean; it is the longest latency if one of the values is at that limit."""
     if any(value is not None and value >= LONGEST_S for value in values):
         return LONGEST_S
     return _geometric_mean(values)
 
 
 def _geometric_mean(values: Sequence[float | None]) -> float | None:
-    """As throughput is averaged: rates and what came of them can be compared."""
+    """Return the geometric mean, as for throughput, so that rates and results can be compared."""
     mean = mean_or_none([None if value is None else log(max(value, 1e-9)) for value in values])
     return None if mean is None else exp(mean)
 
 
 def _order(row: RankedLayout, objective: str) -> tuple[int, bool, bool, float, Layout]:
-    """By group, the best first, and by value within each; those without a rank last."""
+    """Return the sort key: by group, the best first, and by value within each; rows without a rank last."""
     mean = value_of(row, objective).mean or 0.0
     place = len(GROUPS) if row.group is None else GROUPS.index(row.group)
     is_best = row.group is not None and row.of_best is None

@@ -54,7 +54,7 @@ MOST_INVALID = 0.25  #: of the windows of a study without an answer; a larger sh
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What to do next: why, and the words of one command."""
+    """The next step for the user: the reason, and the words of one command."""
 
     slug: Slug
     sentence: str  #: why, and what the command does; ends with a colon
@@ -63,7 +63,7 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a step depends on beside the study and its ranking."""
+    """Facts, in addition to the study and its ranking, that a next step depends on."""
 
     file: str  #: of the study, as it is to be typed
     ending: Ending | None = None  #: why nothing more is measured; None: not known, or not asked
@@ -77,9 +77,9 @@ class Facts:
 
 
 def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Facts:
-    """What a step depends on, of a study as it stands, whose *file* is to be typed so.
+    """Return the facts for a next step of a study; *file* is its name as typed.
 
-    *at_any_time*: whether a tuner measures it just now makes no difference.
+    *at_any_time*: ignore whether a tuner measures the study at the moment.
     """
     void = [
         {reason.slug for reason in window.void}
@@ -107,7 +107,7 @@ def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Fac
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A study with all that the rules look at."""
+    """A study with all the data that the rules use."""
 
     study: StudyRecord
     ranking: Ranking
@@ -115,25 +115,25 @@ class Case:
 
     @property
     def best(self) -> RankedLayout | None:
-        """The layout that is named, if one is."""
+        """Return the row of the named layout, or None."""
         return self.ranking.best
 
     @property
     def is_answered(self) -> bool:
-        """Whether a layout is named, as surely as was asked for."""
+        """Return whether a layout is named with the requested confidence."""
         claim = self.ranking.claim
         return self.best is not None and (claim is None or claim.answer.reached)
 
     @property
     def rivals(self) -> tuple[Layout, ...]:
-        """The named layout, and each that may be as good, likeliest first."""
+        """Return the named layout, and each that may be as good, likeliest first."""
         first = leader(self.ranking)
         groups = ("best-or-tied", "not-ruled-out")
         others = [row.layout for row in self.ranking.rows if row.group in groups]
         return tuple(dict.fromkeys([*([] if first is None else [first.layout]), *others]))
 
     def anew(self, *options: str) -> tuple[str, ...]:
-        """A new study, as this one but for *options*."""
+        """Return the command of a new study that differs from this one in *options*."""
         before, after = resume_arguments(self.study)
         fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
         return (
@@ -149,14 +149,14 @@ class Case:
         )
 
     def going_on(self) -> tuple[str, ...]:
-        """The same study, longer."""
+        """Return the command that continues the study."""
         before, after = resume_arguments(self.study)
         made_by = self.study.provenance.command.split()
         fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
         return (*made_by, *before, "--resume", self.facts.file, *fleet, *after)
 
     def of(self, command: str, *options: str) -> tuple[str, ...]:
-        """A command that reads the study."""
+        """Return a command that reads the study."""
         return ("tuner", command, self.facts.file, *options)
 
 
@@ -168,7 +168,7 @@ def is_noisy(ranking: Ranking) -> bool:
 
 
 def options_again(case: Case) -> list[str]:
-    """Options that the ranking was made with, and others have to be made with to say the same."""
+    """Return the options of the ranking that other commands need for the same result."""
     study, ranking = case.study, case.ranking
     words = [] if ranking.objective == study.objective else ["--objective", ranking.objective]
     if ranking.limits != limits_from(study.limits):
@@ -180,7 +180,7 @@ def options_again(case: Case) -> list[str]:
 
 
 def exact_amount(name: Quantity, value: float) -> str:
-    """A limit as its option reads it back, exactly."""
+    """Return a limit in the form that its option parses back exactly."""
     if name == "p95_s":
         return render_exact_duration(value)
     per_unit, unit = (1024, "KiB") if name == "memory_bytes" else (1, "")
@@ -188,18 +188,18 @@ def exact_amount(name: Quantity, value: float) -> str:
 
 
 def config_again(study: StudyRecord) -> list[str]:
-    """The config, where a check needs it again; see `tuner.core.domain.records`."""
+    """Return the config if a check needs it again; see `tuner.core.domain.records`."""
     before, after = resume_arguments(study)
     return before or ["CONFIG"] * bool(after)
 
 
 def is_nothing_ranked(case: Case) -> bool:
-    """Whether no layout has a rank, for other reasons than limits."""
+    """Return whether no layout has a rank, for other reasons than limits."""
     return case.best is None and not any(row.is_kept_out for row in case.ranking.rows)
 
 
 def has_too_many_invalid(case: Case) -> bool:
-    """Whether so many windows are invalid that their cause is to be mended first."""
+    """Return whether so many windows are invalid that their cause must be fixed first."""
     n_invalid = sum(row.n_void for row in case.ranking.rows)
     n_valid = sum(row.n_windows for row in case.ranking.rows)
     if not n_invalid or not case.facts.invalid:
@@ -209,7 +209,7 @@ def has_too_many_invalid(case: Case) -> bool:
 
 
 def layouts_option(case: Case, *, always: bool = False) -> list[str]:
-    """The option that names those that may be best; none where these are nearly all, or too many to name."""
+    """Return the option with the layouts that may be best; empty if these are all, or too many to name."""
     rivals = case.rivals
     if len(rivals) < 2 and not always:
         return []
@@ -219,7 +219,7 @@ def layouts_option(case: Case, *, always: bool = False) -> list[str]:
 
 
 def amount_above(name: Quantity, value: float) -> str:
-    """A round value of an option that is no less than *value*."""
+    """Return a round value of an option that is no less than *value*."""
     if name == "memory_bytes":
         return f"{ceil(value / 1e6)}MB"
     if name == "load":
@@ -228,7 +228,7 @@ def amount_above(name: Quantity, value: float) -> str:
 
 
 def nearest_to_limits(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[LimitVerdict, ...]] | None:
-    """The layout that passes its limits by the least factor, with what is known of it; None: nothing is."""
+    """Return the layout that exceeds its limits by the least factor, with its findings, or None."""
     known = [
         (row.layout, row.verdict.findings)
         for row in kept_out
@@ -240,7 +240,7 @@ def nearest_to_limits(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[L
 
 
 def most_used(finding: LimitVerdict) -> float:
-    """The upper end of what a layout uses, now and after the horizon."""
+    """Return the upper end of a layout's usage, now and after the horizon."""
     now = finding.estimate.high or finding.level or 0.0
     if finding.later is None:
         return now
@@ -248,7 +248,7 @@ def most_used(finding: LimitVerdict) -> float:
     return max(now, later.high or later.mean or 0.0)
 
 
-# Whether the answer lies at the edge of the layouts that were measured, while nothing of it is full.
+# Whether the answer lies at the edge of the measured layouts, while none of its stations is full.
 
 
 _MOST_DOUBLINGS = 6  #: that are proposed at once
@@ -257,7 +257,7 @@ _NAMES_ONE = ("race", "all")  #: strategies that name a layout
 
 @dataclass(frozen=True, slots=True)
 class Wider:
-    """That more threads, or processes, than those of the answer give more."""
+    """Finding that more threads, or processes, than those of the answer give more throughput."""
 
     leader: Layout
     is_sure: bool  #: threads wait for nothing that items share: more of them will give more; else they may
@@ -267,7 +267,7 @@ class Wider:
 
     @property
     def sentence(self) -> str:
-        """That more give more, and why."""
+        """Return the sentence that more threads or processes give more, with the reason."""
         what = "threads" if self.leader.has_threads else "processes"
         used = None if self.cpu_ratio is None else percent(round(self.cpu_ratio, 2))
         return (
@@ -278,9 +278,9 @@ class Wider:
 
 
 def wider_than(study: StudyRecord, ranking: Ranking, diagnoses: Sequence[Diagnosis]) -> Wider | None:
-    """What to measure beyond the layouts of *study*; None: nothing shows that more would give more.
+    """Return the layouts to measure beyond those of *study*; None if nothing shows that more would give more.
 
-    Nothing does where scouts looked at twice as many, and these gave no more.
+    It is None, too, if scouts measured twice as many, and these gave no more.
     """
     from tuner.core.model.diagnosis.diagnose import BUSY
 
@@ -292,7 +292,7 @@ def wider_than(study: StudyRecord, ranking: Ranking, diagnoses: Sequence[Diagnos
     if found is None or not _is_at_edge(first.layout, measured):
         return None
     is_full = any(what not in MAY_HELP for what in found.what)
-    # where others keep the cores busy, nobody knows what they would leave to more threads
+    # if other processes keep the cores busy, the CPU left for more threads is not known
     if (
         is_full
         or found.utilization["cores"].value >= BUSY
@@ -316,7 +316,7 @@ def wider_than(study: StudyRecord, ranking: Ranking, diagnoses: Sequence[Diagnos
 
 
 def _is_at_edge(layout: Layout, measured: Sequence[Layout]) -> bool:
-    """Whether no other layout of its variant has as many processes and as many threads in each, or more."""
+    """Return whether no other layout of its variant has at least as many processes and threads in each."""
     return not any(
         other.variant == layout.variant
         and other != layout
@@ -327,7 +327,7 @@ def _is_at_edge(layout: Layout, measured: Sequence[Layout]) -> bool:
 
 
 def _larger(study: StudyRecord, edge: Layout, busiest: float) -> tuple[tuple[Layout, ...], str]:
-    """Doublings of *edge* until its *busiest* station would be full, and what refuses the first of them."""
+    """Return doublings of *edge* until its *busiest* station would be full, and why the first is refused."""
     n = min(_MOST_DOUBLINGS, max(1, ceil(log2(1 / busiest)))) if busiest > 0 else _MOST_DOUBLINGS
     found: list[Layout] = []
     for _ in range(n):

@@ -1,16 +1,17 @@
 """Changes of throughput between two studies: of all layouts together, and of each layout.
 
-Launches of two studies are not paired, so each study brings all of its own noise. On the logarithmic scale a
-layout's change is one part that all layouts share (the release as a whole, the box, the day) and one of its
-own. The shared part carries what the box does from block to block of either study; in the differences between
-layouts that drops out, as within a study. So a layout's own part is known far better than its whole change.
+Launches of two studies are not paired, so each study adds all of its noise. On the logarithmic scale a
+layout's change is the sum of one part that all layouts share (the release as a whole, the host, the day) and
+one part of this layout. The shared part includes changes of the host between blocks of either study; in the
+differences between layouts these drop out, as within a study. So the layout's part is known far better than
+its whole change.
 
-What nobody can see in two studies is what the box does from one *day* to another: it is part of the shared
-change, and its interval knows of blocks only.
+Two studies cannot show how the host changes from one *day* to another: that is part of the shared change,
+but its interval covers blocks only.
 
-An adaptive study looks at its launches and chooses the next by them, so its means are of numbers of launches
-that luck chose. Its n-th launch of a layout may spend 1 / (n (n + 1)) of that layout's doubt, which adds up
-to 1 over all n: intervals hold wherever it stopped, and are wider.
+An adaptive study chooses each launch by the results so far, so its means have random numbers of launches.
+Its n-th launch of a layout may spend 1 / (n (n + 1)) of that layout's error probability, which adds up to 1
+over all n: intervals hold at any stopping time, and are wider.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NO_MORE = 1000.0  #: an interval that reaches this many times as far as its mid
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What the launches of one study gave."""
+    """Values of the launches of one study."""
 
     launches: Sequence[Launched]
     is_adaptive: bool = False  #: what was launched, and how often, was chosen by what came before
@@ -50,18 +51,18 @@ class LayoutChange:
 
     @property
     def has_changed(self) -> bool:
-        """Whether all of the interval lies on one side of 1."""
+        """Return whether all of the interval lies on one side of 1."""
         return is_surely_changed(self.ratio)
 
     @property
     def stands_out(self) -> bool:
-        """Whether it changed surely otherwise than the others."""
+        """Return whether its change differs significantly from that of the other layouts."""
         return self.beside is not None and is_surely_changed(self.beside)
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Of one figure, as the throughput, from one study to the other."""
+    """Changes of one figure, such as the throughput, from one study to the other."""
 
     layouts: tuple[LayoutChange, ...]  #: in the first study's order
     shared: Estimate | None  #: geometric mean of the ratios; its interval holds by itself. None: no layout
@@ -70,21 +71,21 @@ class Changes:
     confidence: float
 
     def of(self, layout: Layout) -> LayoutChange | None:
-        """The change of *layout*; None: not measured in both."""
+        """Return the change of *layout*; None if it was not measured in both studies."""
         return next((one for one in self.layouts if one.layout == layout), None)
 
 
 def is_surely_changed(ratio: Estimate) -> bool:
-    """Whether all of the interval lies on one side of 1; rounding alone is no change."""
+    """Return whether all of the interval lies on one side of 1; rounding alone is no change."""
     return (ratio.low is not None and ratio.low > 1 + 1e-9) or (
         ratio.high is not None and ratio.high < 1 - 1e-9
     )
 
 
 def changes(before: Side, after: Side, confidence: float) -> Changes:
-    """Compare two studies, *confidence* being that of all layouts' intervals together.
+    """Compare two studies; *confidence* is that of all layouts' intervals together.
 
-    A block of its own tells nothing of the noise: then ratios have no interval.
+    A single block gives no estimate of the noise: then ratios have no interval.
     """
     if not (before.launches and after.launches):
         return Changes((), None, 0, (0, 0), confidence)
@@ -100,7 +101,7 @@ def changes(before: Side, after: Side, confidence: float) -> Changes:
     shared_spread = _sum_of(*(side.mean_spread(together) for side in pair))
     look = look_share(pair, [max(side.n_of[layout] for layout in together) for side in pair])
     own_spreads = _own_spreads(pair, together)
-    n_own = 1 if len(together) == 2 else len(together)  # of two, one is the other with its sign changed
+    n_own = 1 if len(together) == 2 else len(together)  # of two, one is the negative of the other
     found = []
     for layout in common:
         own_look = look_share(pair, [side.n_of[layout] for side in pair])
@@ -129,7 +130,7 @@ def changes(before: Side, after: Side, confidence: float) -> Changes:
 
 
 def ratio_within(side: Side, one: Layout, other: Layout, confidence: float) -> Estimate | None:
-    """What *one* gives as a ratio of *other*'s in one study, for all pairs together; None: not known.
+    """Return the ratio of *one* to *other* in one study, with an interval for all pairs; None if not known.
 
     With a fixed plan the limit is Tukey's, as in the ranking.
     """
@@ -141,7 +142,7 @@ def ratio_within(side: Side, one: Layout, other: Layout, confidence: float) -> E
 
 @dataclass(frozen=True, slots=True)
 class PairGaps:
-    """By how much any layout of one study gives more than any other; all intervals hold together."""
+    """Differences between any two layouts of one study; all intervals hold together."""
 
     fitted: _Fitted | None  #: None: nothing was launched
     compared: Comparison | None  #: of a fixed plan; None: adaptive
@@ -158,9 +159,9 @@ class PairGaps:
         return cls(own, compare(own.observations, len(own.number), confidence), confidence)
 
     def gap(self, one: Layout, other: Layout) -> tuple[float, float | None] | None:
-        """The logarithm of *one*'s ratio to *other*, and half of its interval (None: no interval).
+        """Return the logarithm of *one*'s ratio to *other*, and half of its interval (None: no interval).
 
-        None: one of them was not measured, or no chain of shared blocks joins them.
+        Return None if one of them was not measured, or no chain of shared blocks joins them.
         """
         own = self.fitted
         if own is None or one not in own.number or other not in own.number:
@@ -214,17 +215,17 @@ class _Fitted:
         return self.fit.components[self.number[layout]]
 
     def spread(self, layout: Layout) -> _Spread | None:
-        """Of one effect, blocks being a sample of what the box does."""
+        """Return the spread of one effect, with blocks as a sample of the host's states."""
         return self._with_blocks(layout, self.fit.effect_variance[self.number[layout]])
 
     def mean_spread(self, layouts: Sequence[Layout]) -> _Spread | None:
-        """Of the mean of effects that blocks join."""
+        """Return the spread of the mean of effects that blocks join."""
         of_each = fsum(self.fit.effect_variance[self.number[layout]] for layout in layouts) / len(layouts)
-        # the mean of squares = the square of the mean + what each differs from the mean by
+        # the mean of squares = the square of the mean + the mean squared difference from it
         return self._with_blocks(layouts[0], of_each - fsum(self._contrasts(layouts)) / len(layouts))
 
     def own_spreads(self, layouts: Sequence[Layout]) -> list[_Spread] | None:
-        """Of each effect's difference from the mean of all; None: nothing tells the noise."""
+        """Return the spread of each effect's difference from the mean; None if the noise is not known."""
         residual = self.fit.residual_variance
         if residual is None:
             return None
@@ -235,7 +236,7 @@ class _Fitted:
         return None if found is None else _Spread(*found)
 
     def _contrasts(self, layouts: Sequence[Layout]) -> list[float]:
-        """Per layout the variance of its effect less the mean of all, per unit of residual variance.
+        """Return for each layout the variance of its effect less the mean, per unit of residual variance.
 
         For weights that add up to 0 it is -1/2 of the weighted sum of the variances of all differences.
         """
@@ -249,7 +250,7 @@ class _Fitted:
 
 
 def _joined(common: Sequence[Layout], pair: Sequence[_Fitted]) -> list[Layout]:
-    """The most layouts that blocks join in either study: only these can be compared with each other."""
+    """Return the largest group of layouts that blocks join in both studies: only these can be compared."""
     groups: dict[tuple[int, ...], list[Layout]] = defaultdict(list)
     for layout in common:
         groups[tuple(side.component(layout) for side in pair)].append(layout)
@@ -266,11 +267,11 @@ def _own_spreads(pair: Sequence[_Fitted], together: Sequence[Layout]) -> dict[La
 
 
 def _sum_of(one: _Spread | None, other: _Spread | None) -> _Spread | None:
-    """Of a difference of two that are independent; degrees of freedom after Welch and Satterthwaite.
+    """Return the spread of a difference of two independent values; degrees of freedom by Welch-Satterthwaite.
 
-    The variance of few degrees of freedom is often far too small, and then looks as if it did not matter: it
-    weighs 1 + 8 / df times as much in the degrees of freedom (`stats.interval` does alike). Where a
-    study of two blocks is compared with one of ten, 95 % then cover 94 to 95 % instead of 90 to 92 %
+    A variance with few degrees of freedom is often far too small, and then seems not to matter: it weighs
+    1 + 8 / df times as much in the degrees of freedom (`stats.interval` does alike). If a study of two
+    blocks is compared with one of ten, 95 % then cover 94 to 95 % instead of 90 to 92 %
     (bench/compare.py).
     """
     if one is None or other is None:
@@ -283,7 +284,7 @@ def _sum_of(one: _Spread | None, other: _Spread | None) -> _Spread | None:
 
 
 def look_share(sides: Sequence[Side | _Fitted], n_launches: Sequence[int]) -> float:
-    """The share of a layout's doubt that may be spent at so many launches."""
+    """Return the share of a layout's error probability that may be spent at this number of launches."""
     share = 1.0
     for side, n in zip(sides, n_launches, strict=True):
         if side.is_adaptive:
@@ -292,21 +293,21 @@ def look_share(sides: Sequence[Side | _Fitted], n_launches: Sequence[int]) -> fl
 
 
 def _reach(spread: _Spread | None, doubt: float, n: int) -> float | None:
-    """Half of an interval, one of *n* that are wrong with probability *doubt*, all together; None: unknown.
+    """Return half of an interval, one of *n* that together are wrong with probability *doubt*, or None.
 
-    Šidák (1967): however they go together, *n* such intervals hold at least as often as if independent.
+    Šidák (1967): even if dependent, *n* such intervals hold at least as often as if they were independent.
     """
     if spread is None:
         return None
     if spread.variance == 0:
         return 0.0
-    # what many looks leave of a doubt is too little to be told from 0 beside 1
+    # after many looks the probability is too small to be subtracted from 1
     each = -expm1(log1p(-doubt) / n)
     return -student_t_quantile(each / 2, spread.df) * sqrt(spread.variance)
 
 
 def estimate_of_gap(gap: float, reach: float | None) -> Estimate:
-    """The ratio whose logarithm is *gap*, give or take *reach*; None: no interval."""
+    """Return the ratio whose logarithm is *gap* +- *reach*; without an interval if *reach* is None."""
     if reach is None or exp(min(reach, 100.0)) > _NO_MORE:
         reach = None
     return ratio_around(gap, reach)

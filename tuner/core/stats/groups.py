@@ -1,12 +1,12 @@
 """The group of a layout compared with the best one: one rule for every kind of ranking.
 
-- ``best-or-tied``: the layout that is named, and each layout that measured within the margin of it and whose
-  own interval excludes that it is behind by more than twice the margin.
-- ``slower``: told apart from a better layout, at the confidence of all pairs at once.
+- ``best-or-tied``: the named layout, and each layout that measured within the margin of it and whose interval
+  by itself excludes a distance of more than twice the margin.
+- ``slower``: significantly slower than a better layout, at the confidence of all pairs at once.
 - ``not-ruled-out``: neither. Its interval is too wide to decide, or it has a single launch.
 
-A single launch never decides: what launches of one layout differ by is not to be seen in one of them.
-`docs/method/ranking.md` argues the rule.
+A single launch never decides, because it does not show the noise between launches.
+`docs/method/ranking.md` has the reasons for the rule.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is known of one layout beside the one that is named."""
+    """One layout compared with the named layout."""
 
     n_launches: int  #: of its own, or of the named layout's where those are fewer
     is_told_apart: bool  #: some layout is better, at the confidence of all pairs at once
@@ -43,7 +43,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class OfBest:
-    """What a layout gives as a share of what the best one gives: the interval that its group rests on."""
+    """Throughput of a layout as a share of the best one's: the interval that its group rests on."""
 
     ratio: Estimate  #: the interval holds for all pairs at once; it has no ends where nothing is claimed
     least: float | None = None  #: at least so much, by itself at the same confidence; None: not known
@@ -51,7 +51,7 @@ class OfBest:
 
 
 def group_of(beside: Beside, *, within: float, confidence: float) -> Group:
-    """The group of a layout that is not the named one."""
+    """Return the group of a layout that is not the named one."""
     if beside.n_launches < LEAST_LAUNCHES:
         return "not-ruled-out"
     if beside.is_told_apart:
@@ -61,7 +61,7 @@ def group_of(beside: Beside, *, within: float, confidence: float) -> Group:
 
 
 def far_gap(within: float) -> float:
-    """How far behind is too far to be called tied, on the logarithmic scale."""
+    """Return the distance on the logarithmic scale beyond which a layout is not called tied."""
     return -log(1 - FAR * within) if FAR * within < 1 else inf
 
 
@@ -73,12 +73,12 @@ def launches_to_decide(
     reaches: tuple[float, float],
     within: float,
 ) -> int:
-    """About how many launches would move a layout out of ``not-ruled-out``, were its figure the true one.
+    """Estimate how many launches would decide a layout in ``not-ruled-out`` if its figure were true.
 
-    One that measured within the margin has to be shown to be near, any other one to be worse.
+    A layout measured within the margin must be shown to be near, any other one to be worse.
 
     Args:
-        gap: how far it is behind the best one, on the logarithmic scale.
+        gap: distance behind the best one, on the logarithmic scale.
         n_of: launches of it and of the best one so far.
         launch_variance: of one launch, on that scale.
         reaches: standard errors that a difference must pass for all pairs at once, and by itself.
@@ -89,17 +89,17 @@ def launches_to_decide(
     least = max(0, LEAST_LAUNCHES - n_of[0]) + max(0, LEAST_LAUNCHES - n_of[1])
     if room == inf or not launch_variance:
         return max(1, least)
-    per_launch = (room / reach) ** 2 / launch_variance  # what 1 / n + 1 / n_best has to come down to
+    per_launch = (room / reach) ** 2 / launch_variance  # the value that 1 / n + 1 / n_best must fall to
     few, many = sorted(n_of)
     left = per_launch - 1 / many
-    if left > 0 and 1 / left <= many:  # it is enough to bring the one of fewer launches nearer to the other
+    if left > 0 and 1 / left <= many:  # launches of the layout with fewer of them are enough
         return max(1, least, ceil(1 / left - few - 1e-9))
     each = ceil(2 / per_launch - 1e-9)
     return max(1, least, 2 * each - few - many)
 
 
 def bound(chance: Callable[[float], float], level: float, start: float) -> float:
-    """Where *chance*, which falls as its argument rises, comes down to *level*; from *start* upwards."""
+    """Return where the decreasing function *chance* falls to *level*, searched from *start* upwards."""
     low, high = start, start + 1e-3
     while chance(high) > level and high - start < 100:
         low, high = high, start + 2 * (high - start)
@@ -110,35 +110,35 @@ def bound(chance: Callable[[float], float], level: float, start: float) -> float
 
 
 def ratio_between(gap: float, low: float | None = None, high: float | None = None) -> Estimate:
-    """The share of the best that a layout gives, behind by *gap*, from *low* to *high*: all logarithms."""
+    """Return a layout's share of the best: *gap* behind, from *low* to *high*, all logarithms."""
     if low is None or high is None or max(abs(low), abs(high)) > BEYOND_NUMBERS:
         return Estimate(exp(-gap))
     return Estimate(exp(-gap), exp(-low), exp(-high))
 
 
 def behind_by(of_best: OfBest) -> float | None:
-    """By which share a layout is slower than the best, at least; None: its interval does not say."""
+    """Return the least share by which a layout is slower than the best; None if its interval includes 1."""
     high = of_best.ratio.high
     return None if high is None or high >= 1 else 1 - high
 
 
 def of_value(of_best: OfBest, best: float) -> Estimate:
-    """What a layout gives, in units of what the *best* one measured: the interval that its group rests on."""
+    """Return the interval that a layout's group rests on, in units of the value of the *best* one."""
     ends = (None if one is None else one * best for one in (of_best.ratio.low, of_best.ratio.high))
     return Estimate((of_best.ratio.mean or 0.0) * best, *ends)
 
 
-# Which layouts differ, and by how much: all pairs at once, drift of the box taken out.
+# Differences between layouts, for all pairs at once, without the drift of the host.
 #
-# Logarithms of what each launch gave are fitted as layout + block; pairs are judged by Tukey's limit
+# Logarithms of each launch's value are fitted as layout + block; pairs are judged by Tukey's limit
 # (Tukey-Kramer with each pair's own standard error). The variance is one for all layouts, or each layout's
 # own: then the limits of two layouts add up in squares (MOVER, Zou & Donner 2008), each exceeded as rarely
-# as Tukey's limit is by the pooled variance. A layout of a single launch is called different from none.
+# as Tukey's limit is by the pooled variance. A layout with a single launch differs significantly from none.
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What launches say of every pair of layouts, which are numbered as in the fit."""
+    """Comparison of every pair of layouts, which are numbered as in the fit."""
 
     fit: AdditiveFit
     limit: float | None  #: in standard errors of a difference; None: there is no noise to measure it against
@@ -148,7 +148,7 @@ class Comparison:
     _reaches: tuple[float, ...] = ()  # of one launch of each layout, by its own noise
 
     def half_width(self, one: int, other: int) -> float | None:
-        """How far the difference of two effects must be from 0 to be significant; None: never."""
+        """Return the least significant difference of two effects; None if no difference is significant."""
         error = self.standard_error(one, other)
         few = min(self.n_launches[one], self.n_launches[other]) < LEAST_LAUNCHES
         if few or error is None or self.limit is None:
@@ -159,7 +159,7 @@ class Comparison:
         return sqrt(shares[0] * self._reaches[one] ** 2 + shares[1] * self._reaches[other] ** 2)
 
     def standard_error(self, one: int, other: int) -> float | None:
-        """Of the difference of two effects; None: no noise is known, or no chain of blocks joins them."""
+        """Return the standard error of the difference of two effects; None if it is not known."""
         if self.fit.residual_variance is None:
             return None
         variance = self.fit.difference_variance(one, other)
@@ -171,7 +171,7 @@ class Comparison:
         return sqrt(shares[0] * self.own_noise.variance(one) + shares[1] * self.own_noise.variance(other))
 
     def _shares(self, one: int, other: int) -> tuple[float, float]:
-        """How much of the variance of one launch of either layout is in that of their difference.
+        """Return the share of each layout's launch variance in the variance of their difference.
 
         If blocks lack layouts, the variance that other layouts add is divided in the same ratio.
         """
@@ -180,13 +180,13 @@ class Comparison:
         return each[0] * more, each[1] * more
 
     def _scales(self, one: int, other: int) -> list[tuple[float, float, float]]:
-        """Weight, standard error and degrees of freedom, in each case, of the difference of two effects."""
+        """Return weight, standard error and degrees of freedom of the difference of two effects, by case."""
         if self.own_noise is not None:
             return self.own_noise.of_pair(one, other, self._shares(one, other))
         return [(1.0, self.standard_error(one, other) or 0.0, float(self.fit.residual_df))]
 
     def ratio(self, one: int, other: int) -> Estimate | None:
-        """What *one* gives as a ratio of *other*'s; None when no chain of shared blocks joins them."""
+        """Return *one* as a ratio of *other*; None if no chain of shared blocks joins them."""
         if self.fit.difference_variance(one, other) is None:
             return None
         difference = self.fit.effects[one] - self.fit.effects[other]
@@ -194,19 +194,19 @@ class Comparison:
         return ratio_around(difference, half)
 
     def n_better(self, candidates: Sequence[int]) -> list[int]:
-        """For each of *candidates* how many of them give significantly more."""
+        """Return for each of *candidates* how many of them are significantly better."""
         counts = dict.fromkeys(candidates, 0)
         for place, one in enumerate(candidates):
             for other in candidates[:place]:
                 half = self.half_width(one, other)
                 difference = self.fit.effects[one] - self.fit.effects[other]
-                # Rounding alone must not tell identical figures apart.
+                # Rounding alone must not make identical figures differ.
                 if half is not None and abs(difference) > max(half, 1e-9):
                     counts[other if difference > 0 else one] += 1
         return [counts[one] for one in candidates]
 
     def beside(self, one: int, best: int, candidates: Sequence[int], within: float) -> tuple[Beside, OfBest]:
-        """What *one* of the *candidates* is beside the *best* of them; *within* is the margin.
+        """Compare *one* of the *candidates* with the *best* of them; *within* is the margin.
 
         The upper end is the least of those against each candidate: a layout below any other is not the best.
         """
@@ -249,8 +249,8 @@ def compare(
 ) -> Comparison:
     """Compare *n_layouts* layouts, each observed once or more, at *confidence* for all pairs together.
 
-    *n_launches*: of each layout, where an observation stands for several launches. *by_own_noise*: each
-    layout is judged by its own noise where that is known.
+    *n_launches*: of each layout, if an observation stands for several launches. *by_own_noise*: each layout
+    is judged by its own noise if that is known.
     """
     fitted = fit(observations, n_layouts)
     if n_launches is None:

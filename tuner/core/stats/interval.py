@@ -1,7 +1,7 @@
 """Estimates and intervals from launches; exact intervals of proportions.
 
-The launch is what is repeated. Windows of one launch share its memory layout, its caches and its luck, so
-however many there are, they make one value; treating them as independent finds differences between
+The launch is the unit of repetition. Windows of one launch share its memory layout, its caches and its luck,
+so any number of them make one value; an analysis of windows as independent values finds differences between
 identical layouts.
 """
 
@@ -33,7 +33,7 @@ _LEAST_WEIGHT = 5e-3  #: cases less likely than that are left out
 
 @dataclass(frozen=True, slots=True)
 class DriftPart:
-    """One case, with the variance of the mean of all blocks."""
+    """One case of drift, with the variance of the mean of all blocks."""
 
     weight: float
     times: float  #: the variance, in units of that of independent blocks
@@ -44,7 +44,7 @@ INDEPENDENT = (DriftPart(1.0, 1.0, 1.0),)
 
 
 def slow_drift(values: Sequence[float]) -> tuple[DriftPart, ...]:
-    """Weigh the cases for blocks with *values*, in the order of time; weights sum to 1."""
+    """Return the drift cases, with weights that sum to 1, for blocks with *values* in time order."""
     n = len(values)
     mean = fsum(values) / n if n else 0.0
     total = fsum((value - mean) ** 2 for value in values)
@@ -78,7 +78,7 @@ def slow_drift(values: Sequence[float]) -> tuple[DriftPart, ...]:
 
 
 def drift_between_blocks(observations: Sequence[Observation], fitted: AdditiveFit) -> tuple[DriftPart, ...]:
-    """Weigh the cases for the blocks of *observations*, which are numbered in the order of time."""
+    """Return the drift cases for the blocks of *observations*, which are numbered in time order."""
     if len(fitted.n_blocks_of) > 1:
         return INDEPENDENT
     left: dict[int, list[float]] = defaultdict(list)
@@ -88,7 +88,7 @@ def drift_between_blocks(observations: Sequence[Observation], fitted: AdditiveFi
 
 
 def _variance_of_mean(memory: float, n: int) -> float:
-    """Of *n* neighbours whose correlation falls by *memory* from one to the next, each of variance 1."""
+    """Return the variance of the mean of *n* values of variance 1; *memory* is their autocorrelation."""
     return (1 + memory) / (1 - memory) / n - 2 * memory * (1 - memory**n) / (n * (1 - memory)) ** 2
 
 
@@ -97,7 +97,7 @@ BEYOND_NUMBERS = 100.0  #: on the logarithmic scale: an interval that reaches so
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure and the interval it lies in; ``low`` and ``high`` are None when the data cannot tell."""
+    """A figure and its interval; ``low`` and ``high`` are None if the data give no interval."""
 
     mean: float | None  #: None: there is nothing to take it from
     low: float | None = None
@@ -105,14 +105,14 @@ class Estimate:
 
 
 def ratio_around(gap: float, reach: float | None) -> Estimate:
-    """The ratio whose logarithm is *gap*, give or take *reach*; None: no interval."""
+    """Return the ratio whose logarithm is *gap* +- *reach*; without an interval if *reach* is None."""
     if reach is None or reach > BEYOND_NUMBERS:
         return Estimate(exp(gap))
     return Estimate(exp(gap), exp(gap - reach), exp(gap + reach))
 
 
-class LaunchMean(NamedTuple):  # quicker to make than a frozen dataclass: there may be 20 000
-    """What one launch gave."""
+class LaunchMean(NamedTuple):  # faster to create than a frozen dataclass: there may be 20 000
+    """Mean throughput of one launch."""
 
     layout: int  #: 0, 1, ... as in the fit
     block: int
@@ -128,12 +128,12 @@ def estimate_throughputs(
     own: OwnNoise | None = None,
     drift: Sequence[DriftPart] = INDEPENDENT,
 ) -> list[Estimate]:
-    """Throughput per second of each layout, with an interval at *confidence* (each layout by itself).
+    """Estimate throughput per second of each layout, with an interval for each layout by itself.
 
-    The mean is the plain mean over the layout's launches; where it was not in every block, it is put right
-    by what the others show of those blocks. The interval is for the mean over many launches and blocks like
-    these: drift of the box is part of it, which makes it wider than the difference between layouts needs.
-    It supposes that blocks are a sample of the box's states, which a study of a few hours is not of a day.
+    The mean is the plain mean over the layout's launches; if it is missing in some blocks, it is corrected by
+    the other layouts in those blocks. The interval is for the mean over many launches and blocks like these:
+    drift of the host is part of it, which makes it wider than a comparison of layouts needs. It assumes that
+    blocks are a sample of the host's states; a study of a few hours is no such sample of a day.
 
     Its variance is a sum of two mean squares, of blocks and of residuals, with degrees of freedom after
     Satterthwaite (1946). Residuals are pooled over layouts, or by each layout's *own* noise; blocks are
@@ -152,7 +152,7 @@ def estimate_throughputs(
 def _reach(
     fit: AdditiveFit, layout: int, own: OwnNoise | None, drift: Sequence[DriftPart], confidence: float
 ) -> float | None:
-    """Half of the interval of *layout*; None: not known."""
+    """Return half of the interval of *layout* on the logarithmic scale; None if not known."""
     from tuner.core.stats.own_noise import mixture_reach
 
     n_blocks, per_residual = fit.n_blocks_of[fit.components[layout]], fit.effect_variance[layout]
@@ -175,7 +175,7 @@ def estimate_with(
     spreads: Sequence[tuple[float, float] | None],
     confidence: float,
 ) -> list[Estimate]:
-    """The same of known effects, each with its variance and the degrees of freedom of that; None: unknown."""
+    """Estimate throughputs from *effects*, each with its variance and degrees of freedom in *spreads*."""
     reaches = [
         None
         if spread is None
@@ -190,7 +190,7 @@ def estimate_with(
 def _estimates(
     launches: Sequence[LaunchMean], effects: Sequence[float], reaches: Sequence[float | None]
 ) -> list[Estimate]:
-    """Means with intervals that reach so far on the logarithmic scale; None: without."""
+    """Return means with intervals of half width *reaches* on the logarithmic scale; None: no interval."""
     n_layouts = len(effects)
     total = [0.0] * n_layouts
     log_total = [0.0] * n_layouts
@@ -210,9 +210,10 @@ def _estimates(
 
 
 def spread_with_blocks(fit: AdditiveFit, component: int, per_residual: float) -> tuple[float, float] | None:
-    """Variance of a mean of effects of one component with blocks as a sample, and its degrees of freedom.
+    """Return the variance of a mean of effects, with blocks as a sample, and its degrees of freedom.
 
-    *per_residual* is its variance from residual noise, per unit of that; None: unknown.
+    The effects are of one *component*. *per_residual* is the variance from residual noise, per unit of that.
+    Return None if it is unknown.
     """
     return spread_over(fit, fit.n_blocks_of[component], per_residual)
 
@@ -224,21 +225,21 @@ def spread_over(
     noise: tuple[float, float] | None = None,
     drift: DriftPart = INDEPENDENT[0],
 ) -> tuple[float, float] | None:
-    """The same over so many blocks; *noise*: a launch's variance and its degrees of freedom, if not pooled.
+    """Return that variance over *n_blocks* blocks; *noise*: a launch's variance and degrees of freedom.
 
     Variance = drift / blocks + effect_variance x residual, where drift is
     (block_ss - block_df x residual) / block_ss_per_variance; written as a sum of independent mean squares.
 
-    Satterthwaite's degrees of freedom are too many when most of the variance is between few blocks: the mean
-    square of two blocks is often far too small, and then looks as if it did not matter. Where drift rules,
-    his 95 % cover 87.5 % to 91 % with two blocks and 92 % to 93 % with three. So the mean square of blocks is
+    Satterthwaite's degrees of freedom are too many if most of the variance is between few blocks: the mean
+    square of two blocks is often far too small, and then seems not to matter. If drift dominates, 95 %
+    cover 87.5 % to 91 % with two blocks and 92 % to 93 % with three. So the mean square of blocks is
     never taken below the residual one (it is not, but by chance), and weighs 1 + 4 / block_df times as much
     in the degrees of freedom. Then they cover 92.7 % and more with two blocks, 94.6 % to 97.8 % with three,
     94.9 % to 96.7 % with five (whole tables of 2, 6 and 22 layouts, any share of drift).
 
-    The residual one has fewer degrees of freedom than that of blocks only where much is missing: of two
-    layouts in eight blocks, one of which was left after two, it has one. Then it weighs more likewise: 92 %
-    to 97 % instead of 87 % to 97 % for the one that was left.
+    The residual one has fewer degrees of freedom than that of blocks only if much is missing: with two
+    layouts in eight blocks, one of them dropped after two, it has one. Then it weighs more, too: 92 % to
+    97 % instead of 87 % to 97 % for the dropped layout.
     """
     if not fit.block_df or not fit.block_ss_per_variance:
         return None
@@ -246,7 +247,7 @@ def spread_over(
     residual_share = per_residual - block_share
     block_ms = fit.block_ss / fit.block_df * drift.of_blocks
     of_mean = block_share * drift.times
-    if abs(residual_share) < 1e-12:  # a single layout: its own variance between blocks is all there is
+    if abs(residual_share) < 1e-12:  # a single layout: only its variance between blocks is known
         return of_mean * block_ms, fit.block_df
     if fit.residual_variance is None:
         return None
@@ -263,16 +264,16 @@ def spread_over(
     return of_blocks + of_residual, df
 
 
-# Exact figures of a share that was counted in few trials: its interval, and how much chance explains.
+# Exact figures of a share counted in few trials: its interval, and the most that chance explains.
 
 
-# An interval for a share that was counted.
+# An interval for a counted share.
 
 
 def wilson_interval(n_hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Low and high end of the interval for a probability of which *n_hits* in *n* trials were seen.
+    """Return both ends of the interval for a probability with *n_hits* hits in *n* trials.
 
-    Unlike mean +- 2 standard errors it stays within 0..1 and has a width even where all or none are hits.
+    Unlike mean +- 2 standard errors it stays within 0..1 and has a width even if all or none are hits.
 
     Raises:
         ValueError: no trial, or more hits than trials.
@@ -292,9 +293,9 @@ _HALVINGS = 60  #: beyond what a float can tell
 
 
 def exact_interval(n_hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Low and high end of the interval for a probability of which *n_hits* in *n* trials were seen.
+    """Return both ends of the interval for a probability with *n_hits* hits in *n* trials.
 
-    It holds the truth with *confidence* or more, however few the trials are.
+    It covers the true value with *confidence* or more, for any number of trials.
 
     Raises:
         ValueError: no trial, or more hits than trials.
@@ -310,7 +311,7 @@ def exact_interval(n_hits: int, n: int, confidence: float = CONFIDENCE) -> tuple
 
 
 def most_by_chance(n: int, p: float, level: float) -> int:
-    """The most hits in *n* trials that chance explains: more have a probability of *level* or less.
+    """Return the most hits in *n* trials that chance explains: more have a probability of *level* or less.
 
     Args:
         n: trials; 0 gives 0.
@@ -324,12 +325,12 @@ def most_by_chance(n: int, p: float, level: float) -> int:
 
 
 def _at_most(n_hits: int, n: int, p: float) -> float:
-    """The probability of so many hits or fewer, of *n* - 1 at most: a beta's, whatever size *n* is."""
+    """Return the probability of *n_hits* (below *n*) or fewer hits, from a beta distribution."""
     return incomplete_beta(1 - p, p, n - n_hits, n_hits + 1)
 
 
 def _first(holds: Callable[[float], bool]) -> float:
-    """The smallest p that it holds for; it holds from there on."""
+    """Return the smallest p for which *holds* is true; it is true from there on."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

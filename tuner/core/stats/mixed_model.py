@@ -1,14 +1,14 @@
 """Layouts compared over several hosts: each layout has one value per host.
 
-A launch is its layout + the block of its box + what the layout has more on this box than on others + noise.
-Nothing is known of the third part but that it is another on each box. So a difference between layouts, of
-boxes like these, is known only as far as it is the same on the boxes there are: it is judged by how much it
-changes from box to box, with (layouts - 1) x (boxes - 1) degrees of freedom where nothing is missing. For
-whole tables that is the exact test of the mixed model, whatever that spread is, 0 included; with one block on
-each box it is what a study of as many blocks on one box would have said.
+The value of a launch is layout + block of its host + host-by-layout interaction + noise. The interaction is
+random, and different on each host. So a difference between layouts, for hosts like these, is only known as
+far as it is equal on the measured hosts: its noise is the variation from host to host, with (layouts - 1) x
+(hosts - 1) degrees of freedom if nothing is missing. For whole tables that is the exact test of the mixed
+model, for any variance of the interaction, 0 included; with one block on each host the result is that of a
+study of as many blocks on one host.
 
-What the layouts give on these very boxes, on average, is known better: there only the noise of launches and
-the drift of each box count.
+The mean throughput on exactly these hosts is known better: its only errors are the noise of launches and the
+drift of each host.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
 @dataclass(frozen=True, slots=True)
 class OnBox:
-    """What one layout gives on one box."""
+    """Value of one layout on one host."""
 
     layout: int
     box: int
@@ -36,7 +36,7 @@ class OnBox:
 
 @dataclass(frozen=True, slots=True)
 class BoxTable:
-    """Every layout on every box, drift of the boxes taken out; boxes and layouts are numbered from 0."""
+    """Every layout on every host, without the drift of hosts; hosts and layouts are numbered from 0."""
 
     values: tuple[OnBox, ...]
     fits: tuple[AdditiveFit, ...]  #: per box, its layouts numbered as in *layouts_of*
@@ -46,12 +46,12 @@ class BoxTable:
 
     @property
     def n_boxes(self) -> int:
-        """Boxes with a launch that counts."""
+        """Return the number of hosts with a valid launch."""
         return len(self.fits)
 
     @property
     def by_box(self) -> list[list[OnBox]]:
-        """The values of each box."""
+        """Return the values of each host."""
         found: list[list[OnBox]] = [[] for _ in self.fits]
         for one in self.values:
             found[one.box].append(one)
@@ -59,24 +59,26 @@ class BoxTable:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every layout was on every box."""
+        """Return whether every layout was on every host."""
         return len(self.values) == self.n_layouts * self.n_boxes
 
     @property
     def noise_share(self) -> float:
-        """How much of the noise of a launch is in one value, on average over values."""
+        """Return the share of a launch's noise variance in one value, on average over values."""
         return fsum(1 / one.n_launches for one in self.values) / len(self.values)
 
     @property
     def observations(self) -> list[Observation]:
-        """The values as if each box were a block: with a layout + box fit, what is left over is how layouts
-        differ from box to box, with noise."""
+        """Return the values with each host as a block.
+
+        In a layout + host fit, the residuals are the host-by-layout interaction, with noise.
+        """
         parts = {key: n for n, key in enumerate(dict.fromkeys((one.box, one.part) for one in self.values))}
         return [Observation(one.layout, parts[one.box, one.part], one.value) for one in self.values]
 
 
 def box_table(observations: Sequence[Observation], box_of: Mapping[int, int], n_layouts: int) -> BoxTable:
-    """Each of *n_layouts* layouts is observed once or more; *box_of* is the box of each block, 0, 1, ..."""
+    """Return the table of *n_layouts* observed layouts on all hosts; *box_of* is the host of each block."""
     of_box: dict[int, list[Observation]] = defaultdict(list)
     for seen in observations:
         of_box[box_of[seen.block]].append(seen)
@@ -104,7 +106,7 @@ def box_table(observations: Sequence[Observation], box_of: Mapping[int, int], n_
 
 
 def _together(fits: Sequence[AdditiveFit]) -> AdditiveFit:
-    """Sums of squares of all boxes; of effects it knows nothing."""
+    """Return a fit with the sums of squares of all hosts; its effects are not valid."""
     return replace(
         fits[0],
         n_blocks_of=tuple(sum(one.n_blocks_of) for one in fits),
@@ -119,10 +121,10 @@ def _together(fits: Sequence[AdditiveFit]) -> AdditiveFit:
 def comparable(
     observations: Sequence[Observation], box_of: Mapping[int, int], n_layouts: int
 ) -> Sequence[Observation]:
-    """What layouts are to be compared by: *observations*, or, of several boxes, one value for each box.
+    """Return the observations to compare layouts by: *observations*, or one value for each of several hosts.
 
-    Where no two layouts were both on two boxes nothing tells what boxes differ by: then it is *observations*,
-    as if layouts did the same on every box.
+    If no two layouts were both on two hosts, the host-by-layout interaction is not known: then it is
+    *observations*, as if the ratios of layouts were equal on all hosts.
     """
     if len(set(box_of.values())) < 2:
         return observations
@@ -133,12 +135,11 @@ def comparable(
 def estimate_on_boxes(
     launches: Sequence[LaunchMean], table: BoxTable, fitted: AdditiveFit, confidence: float
 ) -> list[Estimate]:
-    """Throughput per second of each layout on these very boxes, on average, each box counting the same.
+    """Estimate throughput per second of each layout on these hosts, as an average with equal weights.
 
-    *fitted* has the layouts' effects over boxes. The interval (each layout by itself) knows of launches and
-    of the drift of each box, over blocks like those there were; what another box would give is no part of it.
-    Where each box has one block nothing tells its drift: then boxes are a sample, and the interval is of
-    boxes like these.
+    *fitted* has the layouts' effects over hosts. The interval (each layout by itself) covers launches and the
+    drift of each host, over blocks like the measured ones, but no further hosts. If each host has one block,
+    its drift is not known: then hosts are a sample, and the interval is for hosts like these.
     """
     if not table.within.block_df:
         spreads = [
@@ -146,7 +147,7 @@ def estimate_on_boxes(
             for layout, variance in enumerate(fitted.effect_variance)
         ]
         return estimate_with(launches, fitted.effects, spreads, confidence)
-    # The mean over boxes of what their blocks are on average is as uncertain as that of so many blocks.
+    # The mean over hosts of their mean blocks is as uncertain as the mean of n_blocks blocks.
     n_blocks = table.n_boxes**2 / fsum(1 / n for n in table.within.n_blocks_of)
     per_value = fsum(one.variance for one in table.values) / len(table.values)
     spreads = [

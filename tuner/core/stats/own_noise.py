@@ -33,7 +33,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class NoisePart:
-    """One case, with the variances of all layouts."""
+    """One case of noise, with the variances of all layouts."""
 
     weight: float
     variances: tuple[float, ...]  #: of one launch, per layout
@@ -47,18 +47,18 @@ class OwnNoise:
     parts: tuple[NoisePart, ...]
 
     def reach(self, layout: int, risk: float) -> float:
-        """How far one launch of *layout* is from its mean, exceeded with probability *risk*, either way."""
+        """Return the distance of a launch from its mean exceeded with probability *risk*, two-sided."""
         scales = [(one.weight, sqrt(one.variances[layout]), one.df[layout]) for one in self.parts]
         return mixture_reach(scales, risk / 2)
 
     def variance(self, layout: int) -> float:
-        """Of one launch of *layout*, the mean over all cases."""
+        """Return the variance of one launch of *layout*, the mean over all cases."""
         return fsum(one.weight * one.variances[layout] for one in self.parts)
 
     def of_pair(self, one: int, other: int, shares: tuple[float, float]) -> list[tuple[float, float, float]]:
-        """Weight, standard error and degrees of freedom, in each case, of the difference of two means.
+        """Return weight, standard error and degrees of freedom of the difference of two means, in each case.
 
-        *shares*: how much of the variance of one launch is in either mean.
+        *shares*: the share of the variance of one launch in each mean.
         """
         found = []
         for part in self.parts:
@@ -75,7 +75,7 @@ class OwnNoise:
 
 
 def mixture_tail(gap: float, scales: Iterable[tuple[float, float, float]]) -> float:
-    """The probability that a mixture of Student's t exceeds *gap*; *scales*: weight, scale, degrees."""
+    """Return the probability that a mixture of Student's t exceeds *gap*; *scales*: weight, scale, df."""
     return fsum(weight * tail_beyond(gap, scale, df) for weight, scale, df in scales)
 
 
@@ -143,7 +143,7 @@ def estimate_own_noise(observations: Sequence[Observation], fitted: AdditiveFit)
 
 
 def _shrunk(df: float, middle: float, own: tuple[float, float] | None, pooled: float) -> float:
-    """A layout's variance in the case of *df* and *middle*; *own*: its degrees of freedom and variance."""
+    """Return a layout's variance in the case of *df* and *middle*; *own*: its own df and variance."""
     if df == inf:
         return pooled
     return middle if own is None else (df * middle + own[0] * own[1]) / (df + own[0])
@@ -155,7 +155,7 @@ def _own_squares(
     precision: Sequence[float],
     least: float,
 ) -> dict[int, tuple[float, float]]:
-    """Degrees of freedom and variance of each layout that has two launches or more."""
+    """Return degrees of freedom and variance of each layout that has two launches or more."""
     left: dict[int, list[float]] = defaultdict(list)
     of_blocks: dict[int, float] = defaultdict(float)  # the variance that blocks' means take from residuals
     for launches in blocks:
@@ -176,7 +176,7 @@ def _own_squares(
 
 
 def _cases(squares: Sequence[tuple[float, float]]) -> list[tuple[float, float, float]]:
-    """Weight, degrees of freedom and middle of each distribution the variances may have; inf: all alike."""
+    """Return weight, degrees of freedom and middle of each distribution of the variances; inf: all equal."""
     df_total = fsum(df for df, _ in squares)
     common = fsum(df * value for df, value in squares) / df_total
     alike = -fsum(df / 2 * log(2 * common) + df * value / (2 * common) for df, value in squares)
@@ -193,7 +193,7 @@ def _cases(squares: Sequence[tuple[float, float]]) -> list[tuple[float, float, f
 
 
 def log_likelihood(df: float, at: float, squares: Sequence[tuple[float, float]]) -> float:
-    """Of sums of squares, each with its degrees of freedom, where exp(*at*) is the variances' middle."""
+    """Return the log likelihood of *squares* (degrees of freedom, sum) if the middle is exp(*at*)."""
     prior = df * exp(at)
     return fsum(
         lgamma((df + own) / 2) - lgamma(df / 2) + df / 2 * log(prior) - (df + own) / 2 * log(prior + square)
@@ -202,7 +202,7 @@ def log_likelihood(df: float, at: float, squares: Sequence[tuple[float, float]])
 
 
 def _middle(df: float, squares: Sequence[tuple[float, float]]) -> float:
-    """Where the likelihood has its one top, on the logarithmic scale."""
+    """Return the maximum of the likelihood on the logarithmic scale; there is only one."""
     logs = [log(square / own) for own, square in squares]
     low, high = min(logs) - 3, max(logs) + 3
     for _ in range(_HALVINGS):

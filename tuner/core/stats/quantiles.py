@@ -16,9 +16,9 @@ _NORMAL = NormalDist()
 
 
 def student_t_tail(t: float, df: float) -> float:
-    """The probability that Student's t with *df* degrees of freedom exceeds *t*, *t* >= 0.
+    """Return the probability that Student's t with *df* degrees of freedom exceeds *t*, *t* >= 0.
 
-    Its relative error stays small however far out *t* is.
+    Its relative error stays small for any *t*.
     """
     _check_df(df)
     if t < 0:
@@ -30,7 +30,7 @@ def student_t_tail(t: float, df: float) -> float:
 
 
 def tail_beyond(gap: float, error: float, df: float) -> float:
-    """The probability that Student's t of scale *error* exceeds *gap*, of either sign."""
+    """Return the probability that Student's t of scale *error* exceeds *gap*, of either sign."""
     if not error:
         return float(gap < 0)
     t = gap / error
@@ -39,9 +39,9 @@ def tail_beyond(gap: float, error: float, df: float) -> float:
 
 @lru_cache(maxsize=4096)
 def student_t_quantile(p: float, df: float) -> float:
-    """The *t* that Student's t with *df* degrees of freedom stays below with probability *p*, 0 < p < 1.
+    """Return the quantile of Student's t with *df* degrees of freedom at probability *p*, 0 < p < 1.
 
-    Below 0.5 it is as exact however small *p* is: ask for *p*, and change the sign, where 1 - *p* would be 1.
+    Below 0.5 it is exact for any small *p*: if 1 - *p* would be 1, pass *p* and change the sign.
     """
     _check_p(p)
     _check_df(df)
@@ -53,7 +53,7 @@ def student_t_quantile(p: float, df: float) -> float:
 
 
 def _student_t_beyond(tail: float, df: float, normal: float) -> float:
-    """The *t* that is exceeded with probability *tail*, below 0.5; *normal* is that of the normal one."""
+    """Return the *t* that is exceeded with probability *tail*, below 0.5; *normal* is the normal quantile."""
     low, high = normal, 2 * normal + 1  # t has the heavier tails
     while student_t_tail(high, df) > tail:
         low, high = high, 4 * high
@@ -61,7 +61,7 @@ def _student_t_beyond(tail: float, df: float, normal: float) -> float:
 
 
 def studentized_range_cdf(q: float, k: int, df: float) -> float:
-    """The probability that the range of *k* standard normals over an independent sd of *df* stays below *q*.
+    """Return the probability that the range of *k* normals over an independent sd of *df* is below *q*.
 
     The double integral is done by the trapezoidal rule in z and in the logarithm of the sd, which converges
     exponentially for such smooth, fast-falling integrands (Trefethen & Weideman 2014).
@@ -73,10 +73,10 @@ def studentized_range_cdf(q: float, k: int, df: float) -> float:
         raise ValueError(f"a range needs two values or more, got {k}")
     if q <= 0:
         return 0.0
-    if df > 1e6:  # the sd is known; what is neglected is below 1e-6 of the quantile
+    if df > 1e6:  # the sd is known; the error is below 1e-6 of the quantile
         return _range_cdf(q, k)
     # u = ln(sd) has the density exp(df (u - exp(2u) / 2)) up to a constant: its peak is at 0 with sd
-    # 1 / sqrt(2 df). The steps follow it, but no coarser than the range's own function of u asks for.
+    # 1 / sqrt(2 df). The steps follow it, but are not coarser than the range as a function of u needs.
     step = min(0.7 / sqrt(2 * df), 0.18, 0.3 / log2(k))
     constant = log(2) + df / 2 * log(df / 2) - lgamma(df / 2)
     total = 0.0
@@ -94,7 +94,7 @@ def studentized_range_cdf(q: float, k: int, df: float) -> float:
 
 @lru_cache(maxsize=4096)
 def studentized_range_quantile(p: float, k: int, df: float) -> float:
-    """The *q* that the studentized range stays below with probability *p*, 0.5 <= p < 1 (Tukey uses 0.95).
+    """Return the quantile of the studentized range at probability *p*, 0.5 <= p < 1 (Tukey uses 0.95).
 
     Raises:
         ValueError: *p* outside that, *k* < 2, or *df* not positive.
@@ -117,11 +117,11 @@ _Z_CDF = [erfc(-z / sqrt(2)) / 2 for z in _Z]
 
 
 def _range_cdf(w: float, k: int) -> float:
-    """The probability that *k* standard normals lie within *w* of each other."""
+    """Return the probability that *k* standard normals lie within *w* of each other."""
     if w > 18:
         return 1.0
     total = 0.0
-    # z is the largest of them, the others lie between z - w and z
+    # z is the largest of them, all the rest lie between z - w and z
     for z, weight, below in zip(_Z, _Z_WEIGHTS, _Z_CDF, strict=True):
         between = below - erfc((w - z) / 1.4142135623730951) / 2
         if between > 0:
@@ -130,7 +130,7 @@ def _range_cdf(w: float, k: int) -> float:
 
 
 def incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function at *x* = 1 - *complement*, by Lentz's continued fraction."""
+    """Return the regularised incomplete beta function at *x* = 1 - *complement*, by Lentz's fraction."""
     if x <= 0:
         return 0.0
     if complement <= 0:
@@ -156,9 +156,9 @@ def incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
 
 
 def falling_root(f: Callable[[float], float], low: float, high: float) -> float:
-    """Where the decreasing *f* is 0 between *low* and *high*: the Illinois form of regula falsi.
+    """Return the root of the decreasing *f* between *low* and *high*, by the Illinois form of regula falsi.
 
-    Every eighth step halves what is left, so that it ends however *f* bends.
+    Every eighth step halves the interval, so that the search ends for any shape of *f*.
     """
     f_low, f_high = f(low), f(high)
     if f_low <= 0:
@@ -203,14 +203,14 @@ def _check_p(p: float) -> None:
 
 
 def chi_square_cdf(x: float, df: float) -> float:
-    """The probability that chi-square with *df* degrees of freedom stays below *x*."""
+    """Return the probability that chi-square with *df* degrees of freedom is below *x*."""
     _check(df)
     return 0.0 if x <= 0 else _gamma(x / 2, df / 2)[0]
 
 
 @lru_cache(maxsize=4096)
 def chi_square_quantile(p: float, df: float) -> float:
-    """The *x* that chi-square with *df* degrees of freedom stays below with probability *p*, 0 < p < 1."""
+    """Return the quantile of chi-square with *df* degrees of freedom at probability *p*, 0 < p < 1."""
     _check(df, p)
     low = high = _about(p, df)
     step = exp(min(0.25, 1 / sqrt(df)))
@@ -224,7 +224,7 @@ def chi_square_quantile(p: float, df: float) -> float:
 
 
 def _about(p: float, df: float) -> float:
-    """Near enough to the quantile of chi-square for a search: Wilson & Hilferty (1931), or the first term."""
+    """Return an approximate quantile of chi-square: Wilson & Hilferty (1931), or the first term."""
     root = 1 - 2 / (9 * df) + _NORMAL.inv_cdf(p) * sqrt(2 / (9 * df))
     if root > 0.3:
         return df * root**3
@@ -232,16 +232,16 @@ def _about(p: float, df: float) -> float:
 
 
 def chi_square_tail(x: float, df: float) -> float:
-    """The probability that chi-square with *df* degrees of freedom exceeds *x*."""
+    """Return the probability that chi-square with *df* degrees of freedom exceeds *x*."""
     _check(df)
     return _gamma(x / 2, df / 2)[1] if x > 0 else 1.0
 
 
 @lru_cache(maxsize=4096)
 def f_quantile(p: float, df: float, other_df: float) -> float:
-    """The value that the F distribution stays below with probability *p*, 0 < p < 1.
+    """Return the quantile of the F distribution at probability *p*, 0 < p < 1.
 
-    *df* are the degrees of freedom above the line, *other_df* those below it.
+    *df* are the degrees of freedom of the numerator, *other_df* those of the denominator.
     """
     _check(df, p)
     _check(other_df)
@@ -253,7 +253,7 @@ def f_quantile(p: float, df: float, other_df: float) -> float:
         return incomplete_beta(other_df / total, df * f / total, other_df / 2, df / 2)
 
     low = high = 1.0
-    step = exp(min(0.7, sqrt(1 / df + 1 / other_df)))  # about the spread: far out there is only 0
+    step = exp(min(0.7, sqrt(1 / df + 1 / other_df)))  # about the spread: far out the density is 0
     while above(low) < 1 - p:
         low /= step
     while above(high) > 1 - p:
@@ -262,9 +262,9 @@ def f_quantile(p: float, df: float, other_df: float) -> float:
 
 
 def _gamma(x: float, a: float) -> tuple[float, float]:
-    """The regularised incomplete gamma functions, lower and upper, at *x* > 0.
+    """Return the regularised incomplete gamma functions, lower and upper, at *x* > 0.
 
-    Below a + 1 the lower one by its series, above the upper one by Lentz's continued fraction.
+    Below a + 1 the lower one is a series; above, the upper one is Lentz's continued fraction.
     """
     front = exp(a * log(x) - x - lgamma(a))
     if x < a + 1:

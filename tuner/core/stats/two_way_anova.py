@@ -1,7 +1,7 @@
 """The two-way additive model: value of a launch = layout + block + noise, by least squares.
 
 Blocks may be incomplete and hold a layout more than once. Values are logarithms of throughput, so that
-effects are ratios: a neighbour takes a share of every layout's throughput, not so many items.
+effects are ratios: another process takes a share of every layout's throughput, not a number of items.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdditiveFit:
-    """Least squares estimates, and what is needed to say how uncertain they are.
+    """Least squares estimates, and the values that their uncertainty follows from.
 
-    Layouts are compared within a block only, directly or through others. Layouts that no chain of shared
-    blocks joins are in different components; nothing is known of their difference.
+    Layouts are compared within a block only, directly or through other layouts. Layouts that no chain of
+    shared blocks joins are in different components; their difference is not known.
     """
 
     effects: tuple[float, ...]  #: per layout: its value in a block as its component's blocks are on average
@@ -47,11 +47,11 @@ class AdditiveFit:
 
     @property
     def residual_variance(self) -> float | None:
-        """Variance of one launch around layout + block; None when nothing is left over to tell it."""
+        """Return the variance of one launch around layout + block; None without degrees of freedom."""
         return self.residual_ss / self.residual_df if self.residual_df else None
 
     def difference_variance(self, one: int, other: int) -> float | None:
-        """Variance of the difference of two effects per unit of residual variance; None: not connected."""
+        """Return the variance of a difference of effects per unit of residual variance, or None."""
         if self.components[one] != self.components[other]:
             return None
         inverse = self._inverse[self.components[one]]
@@ -86,7 +86,7 @@ def fit(observations: Sequence[Observation], n_layouts: int) -> AdditiveFit:
     for layout, component in enumerate(components):
         layouts_of[component].append(layout)
 
-    # Q: what is left of each layout's total once its blocks' means are taken off
+    # Q: each layout's total less the means of its blocks
     adjusted = list(layout_sum)
     for block, counts in cells.items():
         for layout, n in counts.items():
@@ -151,7 +151,7 @@ def fit(observations: Sequence[Observation], n_layouts: int) -> AdditiveFit:
 
 
 def _components(cells: Mapping[int, Mapping[int, int]], n_layouts: int) -> tuple[list[int], list[list[int]]]:
-    """Per layout its component, and the blocks of each component."""
+    """Return the component of each layout, and the blocks of each component."""
     blocks_with: list[list[int]] = [[] for _ in range(n_layouts)]
     for block, counts in cells.items():
         for layout in counts:
@@ -179,7 +179,7 @@ def _components(cells: Mapping[int, Mapping[int, int]], n_layouts: int) -> tuple
 def _inverse_information(
     layouts: Sequence[int], blocks: Sequence[Mapping[int, int]], n_of: Sequence[int]
 ) -> tuple[tuple[float, ...], ...] | float:
-    """A generalised inverse of the layouts' information matrix (the last layout's effect is 0)."""
+    """Return a generalised inverse of the layouts' information matrix (the last layout's effect is 0)."""
     patterns = Counter(tuple(sorted(counts.items())) for counts in blocks)
     if len(patterns) == 1 and len(set(blocks[0].values())) == 1:
         # The same in every block: effects are plain means, apart from a constant that drops out of
@@ -218,7 +218,7 @@ def _invert(matrix: list[list[float]]) -> None:
 def _contrast_variances(
     inverse: tuple[tuple[float, ...], ...] | float, weights: Sequence[float]
 ) -> list[float]:
-    """Per layout the variance of its effect less the weighted mean of all, per unit of residual variance."""
+    """Return the variance of each layout's effect less the weighted mean, per unit of residual variance."""
     if isinstance(inverse, float):
         mean_square = fsum(weight * weight for weight in weights)
         return [max(0.0, inverse * (1 - 2 * weight + mean_square)) for weight in weights]

@@ -2,7 +2,7 @@
 
 A mean square of *df* degrees of freedom is its expectation times chi-square / df. For a difference of two,
 as every variance component is, the modified large-sample limits of Ting, Burdick, Graybill, Jeyaratnam & Lu
-(1990) are exact where either mean square vanishes; between, bench/noise.py measures what they cover.
+(1990) are exact if either mean square vanishes; bench/noise.py measures the coverage in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class MeanSquare:
 
 
 def estimate_sd(square: MeanSquare, confidence: float, *, per_unit: float = 1.0) -> Estimate:
-    """The standard deviation whose variance is *per_unit* x the expectation of *square*."""
+    """Estimate the standard deviation whose variance is *per_unit* x the expectation of *square*."""
     tail = (1 - confidence) / 2
     low, high = (chi_square_quantile(p, square.df) / square.df for p in (tail, 1 - tail))
     variance = per_unit * square.value
@@ -37,10 +37,9 @@ def estimate_sd(square: MeanSquare, confidence: float, *, per_unit: float = 1.0)
 def estimate_sd_beyond(
     whole: MeanSquare, part: MeanSquare, confidence: float, *, per_unit: float = 1.0, of_part: float = 1.0
 ) -> Estimate:
-    """The standard deviation whose variance is *per_unit* x (E *whole* - *of_part* x E *part*), 0 or more.
+    """Estimate the standard deviation whose variance is *per_unit* x (E *whole* - *of_part* x E *part*).
 
-    The two are independent. Where the data give less than 0, it is 0, and so is what is below 0 of the
-    interval.
+    The two are independent. Estimates and ends of the interval below 0 are set to 0.
     """
     tail = (1 - confidence) / 2
     one, other = whole.value, of_part * part.value
@@ -56,8 +55,8 @@ def estimate_sd_beyond(
 
 @dataclass(frozen=True, slots=True)
 class _Gains:
-    down: float  # G: how far below a mean square its expectation may lie, in times the mean square
-    up: float  # H: and how far above it
+    down: float  # G: largest distance of the expectation below a mean square, in units of the mean square
+    up: float  # H: largest distance above it
 
 
 def _gains(df: float, tail: float) -> _Gains:
@@ -68,12 +67,12 @@ def _root(square: float) -> float:
     return sqrt(max(0.0, square))
 
 
-# How noisy windows, launches and the box are, told apart, each with its interval.
+# The noise of windows, launches and the host, each with its interval.
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Standard deviations as ratios of the throughput, told apart; None where the study cannot tell."""
+    """Noise by source, as standard deviations relative to throughput; None if the study gives no estimate."""
 
     #: from one window of a launch to its next
     window: Estimate | None
@@ -120,7 +119,7 @@ def _drift(fit: AdditiveFit, residual: MeanSquare | None, confidence: float) -> 
     return None if len(fit.effects) > 1 else estimate_sd(blocks, confidence, per_unit=per_unit)
 
 
-# The slope that the launches of a layout share: each launch has one slope, known more or less well.
+# The slope that the launches of a layout share: each launch has one slope with a standard error.
 
 
 K = TypeVar("K", bound=Hashable)
@@ -174,7 +173,7 @@ def _weights(slopes: Sequence[Slope]) -> list[float]:
     """Return inverse variances; each is drawn halfway to the usual one of a launch of its length.
 
     The variance of a slope falls with the third power of the length. That of a single launch is estimated
-    from few values, and one that happens to be small would outweigh all others.
+    from few values, and one that happens to be small would outweigh the rest.
     """
     scaled = [one.variance * one.length_s**3 for one in slopes]
     usual = median(scaled)

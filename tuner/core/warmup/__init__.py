@@ -1,7 +1,7 @@
 """Warm-up and steady state of a launch: when windows may begin, or why steady state was not reached.
 
-transient.py finds where it ends, and verdict.py judges it once a window or the launch is
-over. This file decides while a launch runs. What is claimed: docs/method/warmup.md.
+transient.py finds the end of the warm-up, and verdict.py judges it once a window or the launch is over. This
+file decides while a launch runs. `docs/method/warmup.md` has the claims.
 """
 
 from __future__ import annotations
@@ -67,22 +67,21 @@ STANDARD_ERRORS = 1.5  #: a difference within these is noise
 def has_settled(
     items_per_s: Sequence[float], n_active: Sequence[float | None], window_s: float = WINDOW_S
 ) -> bool:
-    """Whether a window of *window_s* may begin now.
+    """Return whether a window of *window_s* seconds may begin now.
 
-    It may when MSER-5 puts the end of warm-up into the first half of what was seen since the first item, when
-    at least 8 items in 4 different seconds came after that, when no exponential transient that fits what
-    was seen (see `remaining_ratio`) would bias the window by more than 0.5 %, and when the active count is
-    level. A transient that the noise hides, and a step yet to come, are found once the window is over: see
-    `judge`.
+    It may if MSER-5 puts the end of warm-up into the first half of the time since the first item, if at
+    least 8 items in 4 different seconds came after that, if no exponential transient that fits the data
+    (see `remaining_ratio`) would bias the window by more than 0.5 %, and if the active count is level. A
+    transient hidden by noise, and a step yet to come, are detected once the window is over: see `judge`.
 
     Args:
         items_per_s: items finished, one value a second since the launch was up, the latest last.
-        n_active: the active count in the same seconds, None where it could not be seen. Never load1, which
+        n_active: the active count in the same seconds, None where it is not known. Never load1, which
             remembers the previous layout for minutes.
         window_s: length of the window; the shorter it is, the more the rest of a transient weighs.
 
     Raises:
-        ValueError: the two are not of one length.
+        ValueError: the two differ in length.
     """
     if len(items_per_s) != len(n_active):
         raise ValueError(f"{len(items_per_s)} seconds of items, {len(n_active)} of the active count")
@@ -102,7 +101,7 @@ def has_settled(
 
 
 def _is_level(active: Sequence[float]) -> bool:
-    """Whether the later half differs from the earlier by tolerance or noise at most; too few to say: yes."""
+    """Return whether both halves differ by at most the tolerance or the noise; True if too short."""
     middle = len(active) // 2
     if middle < 2:
         return True
@@ -112,20 +111,20 @@ def _is_level(active: Sequence[float]) -> bool:
     return abs(fmean(later) - fmean(earlier)) <= allowed
 
 
-# Whether a window began too early: asked once it is over, when much more has been seen.
+# Whether a window began too early: decided once it is over, when much more data is there.
 
 FEWEST_REST = 10  #: seconds that a window must keep to be compared with what it was
 
 
 def warming_n(items_per_s: Sequence[float], began_n: int) -> int:
-    """How many seconds at the head of a window that is over are warm-up after all; 0: none that matter.
+    """Return how many seconds at the head of a finished window are still warm-up; 0 if none that matter.
 
     Args:
         items_per_s: one value a second since the launch was up, to the end of the window.
         began_n: how many of them are before the window.
 
     Raises:
-        ValueError: nothing is in the window.
+        ValueError: the window has no values.
     """
     if began_n >= len(items_per_s):
         raise ValueError(f"{len(items_per_s)} seconds, {began_n} of them before the window")
@@ -141,14 +140,14 @@ def warming_n(items_per_s: Sequence[float], began_n: int) -> int:
 
 
 def spoils(window: Sequence[float], head_n: int) -> bool:
-    """Whether the first *head_n* seconds change the mean of *window* by over 0.5 %, or are most of it."""
+    """Return whether the first *head_n* seconds bias *window*'s mean by over 0.5 %, or are most of it."""
     if head_n <= 0:
         return False
     rest = window[head_n:]
     return len(rest) < FEWEST_REST or abs(fmean(rest) - fmean(window)) > BIAS_RATIO * fmean(rest)
 
 
-# What was seen of one launch, for the verdict on its steady state.
+# Data of one launch for the verdict on its steady state.
 
 
 HOUR_S = 3600.0
@@ -156,7 +155,7 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class SettlingVerdict:
-    """The verdict on a launch, as its record keeps it."""
+    """The verdict on a launch, in the form that its record stores."""
 
     settled: bool
     unsettled: str | None  #: why not, "slug: what was seen"
@@ -167,7 +166,7 @@ class SettlingVerdict:
 
 @dataclass(slots=True)
 class Seen:
-    """Items a second, since the launch's latest warm-up began; windows that are void are left out."""
+    """Items per second since the launch's latest warm-up began, without invalid windows."""
 
     running_s: float | None = None  #: when the first warm-up began: the launch was up
     items_per_s: list[float] = field(default_factory=list)
@@ -177,7 +176,7 @@ class Seen:
     unkept: list[Sample] = field(default_factory=list)  #: of warm-up, not yet handed to the store
 
     def warm_up_again(self, now_s: float) -> None:
-        """Forget what was seen: a launch begins, or its steady state is gone."""
+        """Discard the values: a launch begins, or its steady state has ended."""
         self.running_s = now_s if self.running_s is None else self.running_s
         self.items_per_s, self.ends_s, self.window_starts = [], [], []
 
@@ -192,11 +191,11 @@ class Seen:
         self.add(items_per_s, ends_s)
 
     def warming_n(self, window: Sequence[float]) -> int:
-        """How many seconds at the head of *window*, which is over now, are warm-up after all."""
+        """Return how many seconds at the head of the finished *window* are still warm-up."""
         return warming_n([*self.items_per_s, *window], len(self.items_per_s))
 
     def settling(self) -> SettlingVerdict:
-        """The verdict on all of it."""
+        """Return the verdict on all values."""
         if len(self.items_per_s) < FEWEST:
             seen = f"only {len(self.items_per_s)} s were seen of it"
             return SettlingVerdict(False, f"short: {seen}", None, None, None)
@@ -206,7 +205,7 @@ class Seen:
         return SettlingVerdict(unsettled is None, unsettled, steady_from_s, *_per_h(verdict.trend))
 
     def _late(self, steady_n: int) -> str | None:
-        """What to say when the first window was taken before the steady state, and that matters to it."""
+        """Return a sentence if the first window began before the steady state, and that changes its mean."""
         if not self.window_starts:
             return None
         began_n, *later = self.window_starts

@@ -16,7 +16,7 @@ from tuner.core.stats.interval import most_by_chance
 from tuner.core.text.figures import percent, pluralize, render_duration
 from tuner.core.warmup.verdict import Trend, pool_trends
 
-# How many launches never settled, against how many the verdict's own false alarms give.
+# The number of launches that never settled, compared with the number of false alarms of the verdict.
 
 #: The share of steady launches that the verdict calls unsettled, rounded up: the mean of the table of false
 #: alarms of bench/warmup.py is 3.7 % for launches of 11 minutes and more (docs/method/warmup.md). Launches
@@ -29,7 +29,7 @@ NOT_BY_CHANCE = ("idle", "short", CUT)  #: reasons that are facts, not decisions
 
 @dataclass(frozen=True, slots=True)
 class NeverSettled:
-    """How many of the launches of a study, or of one layout, never settled."""
+    """Number of launches, of a study or of one layout, that never settled."""
 
     n: int  #: launches that were judged
     n_never: int  #: of these, those that never settled, for a reason that noise can give
@@ -37,17 +37,17 @@ class NeverSettled:
 
     @property
     def expected(self) -> float:
-        """The mean number that chance gives."""
+        """Return the number expected by chance."""
         return self.n * FALSE_ALARM_RATIO
 
     @property
     def most_by_chance(self) -> int:
-        """The largest number that chance still explains at the level."""
+        """Return the largest number that chance still explains at the level."""
         return most_by_chance(self.n, FALSE_ALARM_RATIO, self.level)
 
     @property
     def is_alarm(self) -> bool:
-        """Whether more launches never settled than chance explains (one-sided binomial test)."""
+        """Return whether more launches never settled than chance explains (one-sided binomial test)."""
         return self.n_never > self.most_by_chance
 
     def __str__(self) -> str:
@@ -60,14 +60,14 @@ NONE_JUDGED = NeverSettled(0, 0)
 
 @dataclass(slots=True)
 class SettlingCount:
-    """Counts the launches that were judged, of a study and of each of its layouts."""
+    """Count of the judged launches of a study and of each of its layouts."""
 
     _n: Counter[Layout] = field(default_factory=Counter)
     _n_never: Counter[Layout] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, launches: Iterable[LaunchRecord]) -> SettlingCount:
-        """The count of *launches*."""
+        """Return the count of *launches*."""
         count = cls()
         for launch in launches:
             count.add(launch)
@@ -81,26 +81,26 @@ class SettlingCount:
 
     @property
     def in_all(self) -> NeverSettled:
-        """Of all layouts together."""
+        """Return the count over all layouts."""
         return NeverSettled(self._n.total(), self._n_never.total())
 
     def of_layout(self, layout: Layout) -> NeverSettled:
-        """Of *layout* alone; layouts share the level, because each of them could raise an alarm."""
+        """Return the count of *layout*; layouts share the level, because each could raise an alarm."""
         return NeverSettled(self._n[layout], self._n_never[layout], ALARM_LEVEL / max(1, len(self._n)))
 
 
 def is_judged(launch: LaunchRecord) -> bool:
-    """Whether there is a verdict on *launch* that counts."""
+    """Return whether *launch* has a verdict that counts."""
     return launch.block != WARMING_BLOCK and launch.settled is not None
 
 
 def is_by_chance(launch: LaunchRecord) -> bool:
-    """Whether *launch* never settled, for a reason that noise alone can give."""
+    """Return whether *launch* never settled, for a reason that noise alone can give."""
     return launch.settled is False and not (launch.unsettled or "").startswith(NOT_BY_CHANCE)
 
 
 def is_cut(launch: LaunchRecord) -> bool:
-    """Whether the budget ended the warm-up of *launch* before it had settled."""
+    """Return whether the budget ended the warm-up of *launch* before it had settled."""
     return launch.settled is False and (launch.unsettled or "").startswith(CUT)
 
 
@@ -130,14 +130,14 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """What the launches of a study show of steady state."""
+    """Result of the steady-state checks of a study's launches."""
 
     count: NeverSettled
     alarms: tuple[str, ...]  #: what chance does not explain, a sentence each
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """The count in a sentence, where some never settled and chance explains it; else nothing."""
+        """Return the count in a sentence if some launches never settled by chance; else nothing."""
         return (f"{self.count}.",) if self.count.n_never and not self.count.is_alarm else ()
 
 
@@ -179,8 +179,8 @@ def summarize_settling(launches: Iterable[LaunchRecord], window_s: float) -> Set
 def _shared_trend(judged: Iterable[LaunchRecord], window_s: float) -> str | None:
     """Return the change of throughput in a window that all launches share; None: chance explains it.
 
-    It is stated over the median window, which is no longer than what was measured, and as an exponential: a
-    straight line through a steep fall would end below nothing.
+    It refers to the median window, which is no longer than the data, and is an exponential: a straight line
+    through a steep fall would end below zero.
     """
     trends = [one for one in judged if one.trend_ratio_per_h is not None]
     pooled = pool_trends(

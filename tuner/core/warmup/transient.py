@@ -1,8 +1,8 @@
 """The rest of a start-up transient: an exponential fitted to the samples and extrapolated.
 
-MSER-5 stops cutting once what remains hides in the noise of a batch, a sixth of the level where seconds
-scatter by a quarter; ten minutes of averaging see far less than that. The early seconds show the transient
-at its largest, so its time constant is known well, and with it when the rest no longer matters.
+MSER-5 stops cutting once the rest is hidden by the noise of a batch, a sixth of the level if seconds scatter
+by a quarter; a mean over ten minutes has far less noise. The early seconds show the transient at its largest,
+so its time constant is known well, and from it the time at which the rest no longer matters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import exp, sqrt
 # Where the start-up transient ends: MSER-5.
 #
 # Cut as many leading batch means as make the marginal standard error of the mean of the rest smallest: the
-# squared error that the cut saves by leaving a biased batch out, against what it costs in length.
+# squared error that the cut saves by leaving a biased batch out, against the cost of the lost length.
 #
 # Source: White (1997); batches of five: White, Cobb & Spratt (2000). Its limits: Wang & Glynn (2016), and
 # docs/method/warmup.md.
@@ -28,11 +28,11 @@ def batch_means(values: Sequence[float]) -> list[float]:
 
 
 def truncation_point(batches: Sequence[float]) -> int:
-    """How many leading batches are warm-up, by MSER.
+    """Return how many leading batches are warm-up, by MSER.
 
     Returns:
         Index of the first batch to keep, 0..n//2. At n//2 steady state was probably not reached in the first
-        half, and the rest is too short to tell.
+        half, and the rest is too short to show it.
 
     Raises:
         ValueError: fewer than 4 batches.
@@ -78,24 +78,24 @@ class _Exponential:
 
     @property
     def score(self) -> float:
-        """MSER's criterion for the level, with the transient taken out."""
+        """Return MSER's criterion for the level, with the transient removed."""
         return self.squares / self.n**2
 
     def left_at(self, batch: int) -> float:
-        """How far throughput is from its level at *batch*, per unit of amplitude."""
+        """Return the distance of throughput from its level at *batch*, per unit of amplitude."""
         return exp(-(batch - self.start) / self.time_constant)
 
     def mean_left(self, batch: int, length: float) -> float:
-        """The same, averaged over *length* batches from *batch* on."""
+        """Return that distance, averaged over *length* batches from *batch* on."""
         scale = self.time_constant / length
         return self.left_at(batch) * scale * (1.0 - exp(-length / self.time_constant))
 
 
 def remaining_ratio(batches: Sequence[float], window_batches: float) -> float:
-    """Bound of the bias that a transient gives to a window which begins after *batches*, as a share of it.
+    """Return a bound of the bias of a window that begins after *batches*, as a share of the level.
 
-    The largest over the exponentials that fit as well as the best one, to one standard error. A time
-    constant above 30 s counts only when it is seen: every slow and small transient fits into noise.
+    It is the largest over the exponentials that fit as well as the best one, to one standard error. A time
+    constant above 30 s counts only if it fits clearly: every slow and small transient fits into noise.
 
     Raises:
         ValueError: fewer than 4 batches.
@@ -116,10 +116,10 @@ def remaining_ratio(batches: Sequence[float], window_batches: float) -> float:
 
 
 def transient_end(batches: Sequence[float], *, or_trend: bool = False) -> int:
-    """The batch from which on what is left of the transient biases the rest by 0.2 % at most.
+    """Return the first batch from which the rest of the transient biases the mean by 0.2 % at most.
 
-    Never before MSER's point; len(batches): not in sight. What a straight line fits nearly as well may be
-    a trend, which no cut would cure: that is taken for a transient only *or_trend*.
+    It is never before MSER's point; len(batches) means that no end was found. If a straight line fits
+    nearly as well, it may be a trend, which no cut would cure: it counts as a transient only if *or_trend*.
 
     Raises:
         ValueError: fewer than 4 batches.
@@ -141,7 +141,7 @@ def transient_end(batches: Sequence[float], *, or_trend: bool = False) -> int:
 
 
 def _best_fits(batches: Sequence[float]) -> list[_Exponential]:
-    """One fit per time constant, all from the start that suits best: nothing need happen at once."""
+    """Return one fit per time constant, all from the start that fits best: the transient may begin late."""
     cut = truncation_point(batches)
     starts = {cut * quarter // 4 for quarter in range(5)}
     fits = [_fits(batches, start) for start in sorted(starts) if len(batches) - start >= 4]
@@ -177,12 +177,12 @@ def _squares_of_line(values: Sequence[float]) -> float:
 
 
 def _level(batches: Sequence[float]) -> float:
-    """The level as the last quarter has it; tiny when nothing is finished there."""
+    """Return the mean of the last quarter; tiny if no item is finished there."""
     last = batches[-max(2, len(batches) // 4) :]
     return max(sum(last) / len(last), 1e-9)
 
 
 def _variance(fits: Sequence[_Exponential], level: float) -> float:
-    """Of one batch; never quite 0, perfectly regular work must not divide by it."""
+    """Return the variance of one batch; never quite 0, because callers divide by it."""
     n = fits[0].n
     return max(min(fit.squares for fit in fits) / max(1, n - 3), (1e-4 * level) ** 2)

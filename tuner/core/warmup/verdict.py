@@ -15,7 +15,7 @@ from tuner.core.warmup.transient import BATCH, batch_means, transient_end
 
 # Whether a trend is left in a launch, with a standard error that survives autocorrelation.
 #
-# The series is looked at through its slowest cosines (a discrete cosine transform). Noise that forgets within
+# The series is reduced to its slowest cosines (a discrete cosine transform). Noise with a memory shorter than
 # a fraction of the series puts the same variance into each of them, whatever its autocorrelation; a straight
 # line puts 98.6 % of itself into the first. So the first measures the trend and the next ones the noise at
 # that time scale: the ratio is Student's t, exactly for white noise, nearly for noise with a short memory.
@@ -23,7 +23,7 @@ from tuner.core.warmup.transient import BATCH, batch_means, transient_end
 # counts.
 #
 # Source: equal-weighted cosines for long-run variances: Müller (2007, 2014); Lazarus, Lewis, Stock & Watson
-# (2018), who recommend them for regressions; Müller & Watson (2008) for looking at slow movements this way.
+# (2018), recommended for regressions; Müller & Watson (2008) for the analysis of slow movements.
 
 N_COSINES = (16, 5)  #: measure the noise; the fewer, the slower the noise that they see, and the less sure
 FEWEST_OF_TREND = 12  #: values; below that there is no telling trend from noise
@@ -39,14 +39,14 @@ class Trend:
 
     @property
     def p_value(self) -> float:
-        """Probability of a slope as large in either direction, were there none."""
+        """Return the two-sided probability of a slope as large if there is no trend."""
         if self.standard_error == 0.0:
             return 0.0 if self.slope else 1.0
         return min(1.0, 2 * student_t_tail(abs(self.slope) / self.standard_error, self.df))
 
 
 def estimate_trend(values: Sequence[float]) -> Trend | None:
-    """The trend of *values*, evenly spaced in time; None when they are fewer than 12 or their mean is 0."""
+    """Estimate the trend of *values*, evenly spaced; None if there are fewer than 12, or their mean is 0."""
     n = len(values)
     mean = sum(values) / n if n else 0.0
     if n < FEWEST_OF_TREND or mean == 0.0:
@@ -67,10 +67,10 @@ def estimate_trend(values: Sequence[float]) -> Trend | None:
 
 
 def pool_trends(trends: Sequence[Trend]) -> Trend | None:
-    """The trend that launches share, by their slopes alone: each launch is one value, however noisy within.
+    """Estimate the trend that launches share, from their slopes alone: each launch is one value.
 
-    A leak of the service is in every launch; what one launch cannot tell from noise, a study often can. The
-    launches should be of about one length; None for fewer than 3.
+    A leak of the service is in every launch, so a study can detect a trend that is hidden by the noise of
+    one launch. The launches should have about the same length. Return None for fewer than 3.
     """
     n = len(trends)
     if n < 3:
@@ -81,10 +81,10 @@ def pool_trends(trends: Sequence[Trend]) -> Trend | None:
 
 
 def detectable_slope(noise_ratio: float, n: int, *, alpha: float, power: float = 0.9) -> float:
-    """The slope per value that is found with probability *power*, where values scatter by *noise_ratio*.
+    """Return the slope per value detected with probability *power* if values scatter by *noise_ratio*.
 
-    White noise; *alpha* is the two-sided chance of a trend found where there is none. By the quantiles of
-    Student's t, which is a few per cent on the large side.
+    The noise is white; *alpha* is the two-sided probability of a false alarm. The result uses quantiles of
+    Student's t, so it is a few per cent too large.
 
     Raises:
         ValueError: fewer than 12 values.
@@ -99,7 +99,7 @@ def detectable_slope(noise_ratio: float, n: int, *, alpha: float, power: float =
 
 
 def _cosine(j: int, n: int) -> list[float]:
-    """The j-th cosine of the transform, of length 1."""
+    """Return the j-th cosine of the transform, with norm 1."""
     scale = sqrt(2 / n)
     return [scale * cos(pi * j * (i + 0.5) / n) for i in range(n)]
 
@@ -107,7 +107,7 @@ def _cosine(j: int, n: int) -> list[float]:
 # Whether a launch moves between levels: a late step, or a service that has two speeds.
 #
 # The series is cut into stretches of constant mean so that the squared residuals plus a price per cut are
-# least (optimal partitioning, by dynamic programming). The noise that the price is in units of is taken from
+# least (optimal partitioning, by dynamic programming). The price is in units of the noise, estimated from
 # differences of neighbouring blocks, by their median: levels that hold for four blocks leave it alone, and
 # autocorrelation shorter than a block is in it.
 #
@@ -123,7 +123,7 @@ _NORMAL_MEDIAN_SQUARE = 0.4549  #: the median of a chi-squared with one degree o
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A stretch of constant mean."""
+    """A stretch of values with a constant mean."""
 
     start: int  #: index of its first value
     stop: int  #: index after its last
@@ -131,7 +131,7 @@ class Level:
 
 
 def find_levels(values: Sequence[float]) -> list[Level]:
-    """The levels of *values*, one a second, in time order; one when they are too few to tell, or steady."""
+    """Return the levels of *values*, one value per second; one level if they are too few, or steady."""
     n = len(values)
     cell = max(FEWEST_IN_CELL, -(-n // MOST_CELLS))
     n_cells = n // cell
@@ -146,7 +146,7 @@ def find_levels(values: Sequence[float]) -> list[Level]:
 
 
 def _variance(values: Sequence[float], cell: int) -> float:
-    """Of a mean over *cell* values, levels left out; never quite 0."""
+    """Return the variance of a mean over *cell* values, without changes of level; never quite 0."""
     block = max(cell, min(max(len(values) // 50, NOISE_BLOCK[0]), NOISE_BLOCK[1]))
     means = [sum(values[i : i + block]) / block for i in range(0, len(values) - block + 1, block // 2)]
     differences = [(later - earlier) ** 2 / 2 for earlier, later in zip(means, means[2:], strict=False)]
@@ -156,7 +156,7 @@ def _variance(values: Sequence[float], cell: int) -> float:
 
 
 def _cut_stretches(means: Sequence[float], shortest: int, price: float) -> list[int]:
-    """Where the stretches begin."""
+    """Return the index at which each stretch begins."""
     n = len(means)
     total, squares = [0.0], [0.0]
     for mean in means:
@@ -195,7 +195,7 @@ Reason = Literal["late", "trend", "levels", "idle"]
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Nothing speaks against a steady state."""
+    """Verdict that a launch reached a steady state."""
 
     from_n: int  #: samples of warm-up before it
     trend: Trend | None  #: per sample; what was left of one, and how well that is known; None: too short
@@ -203,7 +203,7 @@ class Steady:
 
 @dataclass(frozen=True, slots=True)
 class NotSettled:
-    """It never settled."""
+    """Verdict that a launch never settled."""
 
     reason: Reason  #: docs/warmup.md explains each
     detail: str  #: what was seen, with the figures
@@ -215,11 +215,11 @@ class NotSettled:
 
 
 def judge(items_per_s: Sequence[float], window_starts: Sequence[int] = ()) -> Steady | NotSettled:
-    """Where the steady state of a launch begins, or why it has none.
+    """Return where the steady state of a launch begins, or why it has none.
 
     Args:
         items_per_s: of the whole launch, one value a second, from its beginning: warm-up and windows.
-        window_starts: at which of them a window began.
+        window_starts: indices of the values at which a window began.
 
     Raises:
         ValueError: fewer than 20 values.
@@ -252,7 +252,7 @@ def judge(items_per_s: Sequence[float], window_starts: Sequence[int] = ()) -> St
 
 
 def _transient_end(batches: Sequence[float], later_windows: Sequence[int]) -> int:
-    """The batch after the warm-up; that a later window differs from the ones before it is none."""
+    """Return the batch after the warm-up; a difference of a later window from earlier ones is no warm-up."""
     end = transient_end(batches)
     is_late = end >= len(batches) // 2
     if not is_late and all(abs(start - end * BATCH) > EDGE_S for start in later_windows):
@@ -267,17 +267,17 @@ def _transient_end(batches: Sequence[float], later_windows: Sequence[int]) -> in
 
 
 def first_item(items_per_s: Sequence[float]) -> int:
-    """The second in which the first item was finished; their number when none was."""
+    """Return the second in which the first item finished; the number of seconds if none did."""
     return next((second for second, items in enumerate(items_per_s) if items > 0), len(items_per_s))
 
 
 def is_trend(per_s: Trend) -> bool:
-    """Whether a trend (per second) is beyond chance and large enough to matter."""
+    """Return whether a trend (per second) is significant and large enough to matter."""
     return per_s.p_value < TREND_ALPHA and abs(per_s.slope) * PER_S >= TREND_RATIO
 
 
 def has_levels(levels: Sequence[Level], window_starts: Sequence[int] = ()) -> bool:
-    """Whether neighbouring levels differ by enough to matter; windows may differ by more than their parts."""
+    """Return whether neighbouring levels differ enough to matter; between windows the limit is larger."""
     for before, after in pairwise(levels):
         at_edge = any(abs(after.start - start) <= EDGE_S for start in window_starts)
         allowed = WINDOWS_RATIO if at_edge else LEVELS_RATIO
@@ -287,7 +287,7 @@ def has_levels(levels: Sequence[Level], window_starts: Sequence[int] = ()) -> bo
 
 
 def _line_fits_better(values: Sequence[float], edges: Sequence[int]) -> bool:
-    """Whether a straight line tells more of *values* than levels between *edges*, each at a price (BIC)."""
+    """Return whether a straight line fits *values* better than levels between *edges*, by the BIC."""
     n = len(values)
     inner = sorted({edge for edge in edges if 0 < edge < n})
     if not inner:
@@ -313,10 +313,10 @@ def _levels_seen(levels: Sequence[Level]) -> str:
 
 
 def _trend_seen(per_s: Trend, lasted_s: int) -> str:
-    """Say how throughput changed in the *lasted_s* seconds that the trend was estimated from.
+    """Return a phrase with the change of throughput in the *lasted_s* seconds of the trend's estimate.
 
-    As an exponential, exp(slope x time): for small changes that is the straight line, and a fall stays below
-    100 % however steep. The standard error follows by the delta method.
+    The change is exponential, exp(slope x time): for small changes that is the straight line, and a steep
+    fall stays below 100 %. The standard error follows by the delta method.
     """
     verb = "fell" if per_s.slope < 0 else "rose"
     change = percent(abs(expm1(per_s.slope * lasted_s)))

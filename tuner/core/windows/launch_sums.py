@@ -33,7 +33,7 @@ _SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.w
 
 @dataclass(slots=True)
 class LaunchTally:
-    """The windows of one launch that count, added up."""
+    """Sums over the valid windows of one launch."""
 
     layout: Layout
     block: tuple[str, int]  #: two boxes have no block in common
@@ -65,17 +65,17 @@ class LaunchTally:
 
     @property
     def mean_load(self) -> float:
-        """As `tuner.core.domain.limits.usage_of` has it, in tasks."""
+        """Return the mean load in tasks, as `tuner.core.domain.limits.usage_of` defines it."""
         return self.limited_load / self.length_s
 
     @property
     def most_memory_bytes(self) -> float | None:
-        """Of any of its windows; None: not seen."""
+        """Return the largest memory of any window; None if it was not measured."""
         return self.pss_max if self.n_pss else None
 
     @property
     def usage(self) -> dict[str, float]:
-        """What limits say of it, by quantity: the mean load, the most memory, the p95 of all requests."""
+        """Return the usage that limits apply to: the mean load, the most memory, the p95 of all requests."""
         usage = {"load": self.mean_load}
         if (most_bytes := self.most_memory_bytes) is not None:
             usage["memory_bytes"] = most_bytes
@@ -87,7 +87,7 @@ class LaunchTally:
 
 @dataclass(slots=True)
 class LaunchVoid:
-    """The windows of one launch that do not count, and why."""
+    """The invalid windows of one launch, and the reasons."""
 
     layout: Layout
     box: str
@@ -99,7 +99,7 @@ class LaunchVoid:
 
 @dataclass(slots=True)
 class VoidTally:
-    """The windows of one layout that do not count, and why."""
+    """The invalid windows of one layout, and the reasons."""
 
     total_windows: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -107,14 +107,14 @@ class VoidTally:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What the windows of a study add up to; those that warm the cache are left out."""
+    """Sums over the windows of a study, without the windows that warm the cache."""
 
     launches: Sequence[LaunchTally]  #: those with windows that count, in the order of their ids
     void: Sequence[LaunchVoid]  #: those with windows that do not, likewise
     windows_of: Callable[[Collection[int]], Sequence[WindowRecord]]  #: the windows of launches, by their ids
 
     def on(self, boxes: Collection[str]) -> Sums:
-        """Those of the launches on *boxes*."""
+        """Return the sums of the launches on *boxes* (host names)."""
         return Sums(
             [one for one in self.launches if one.block[0] in boxes],
             [one for one in self.void if one.box in boxes],
@@ -122,7 +122,7 @@ class Sums:
         )
 
     def of(self, launches: Collection[int]) -> Sums:
-        """Those of *launches*, by their ids."""
+        """Return the sums of *launches*, given by their ids."""
         return Sums(
             [one for one in self.launches if one.launch in launches],
             [one for one in self.void if one.launch in launches],
@@ -130,7 +130,7 @@ class Sums:
         )
 
     def void_of_layouts(self) -> defaultdict[Layout, VoidTally]:
-        """What is void of each layout."""
+        """Return the invalid windows of each layout."""
         found: defaultdict[Layout, VoidTally] = defaultdict(VoidTally)
         for one in self.void:
             own = found[one.layout]
@@ -145,7 +145,7 @@ def tally(windows: Iterable[WindowRecord]) -> Sums:
     tallies: dict[int, LaunchTally] = {}
     void: dict[int, LaunchVoid] = {}
     windows_by_launch: dict[int, list[WindowRecord]] = {}
-    for window in windows:  # 100 000 of them: each attribute is looked up once
+    for window in windows:  # up to 100 000, so each attribute is read once
         if window.block == WARMING_BLOCK:
             continue
         requests = window.requests
@@ -222,19 +222,19 @@ def _add_void(void: dict[int, LaunchVoid], window: WindowRecord, *, is_at_a_rate
 
 
 def is_short_of_memory(window: WindowRecord) -> bool:
-    """Whether it is void for memory pressure alone."""
+    """Return whether the window is invalid for memory pressure alone."""
     return {reason.slug for reason in window.void} == {_SHORT_OF_MEMORY}
 
 
 def separates_workers(window: WindowRecord) -> bool:
-    """Whether anybody told the CPU of the workers from that of their children."""
+    """Return whether the CPU of the workers was measured apart from that of their children."""
     return window.worker_cpu_s is not None or window.probe_python_cpu_s is not None
 
 
 def add_sums(rows: Iterable[Sequence[float | None]]) -> tuple[float | None, ...]:
-    """The sums of TOLD over one or more *rows* of it; None: what one of them lacks.
+    """Return the sum of each column of TOLD over one or more *rows*; None if a row lacks the value.
 
-    One after the other, as every Python adds them: `sum` takes other ways since 3.12.
+    Values are added one after the other, because the rounding of `sum` differs since Python 3.12.
     """
     columns = zip(*rows, strict=True)
     return tuple(None if None in column else reduce(add, column) for column in columns)
@@ -243,7 +243,7 @@ def add_sums(rows: Iterable[Sequence[float | None]]) -> tuple[float | None, ...]
 def window_of_sums(
     layout: Layout, reported: Sequence[float | None], launches: Sequence[LaunchTally] = ()
 ) -> WindowRecord:
-    """One long window that *reported* is of; of *launches* with their tasks and memory on average."""
+    """Return one long window with the sums *reported*; tasks and memory are averages over *launches*."""
     sums: dict[str, Any] = dict(zip(TOLD, reported, strict=True))
     window = WindowRecord(0, 0, layout, "", 0, 1, 0.0, **_NOTHING, **sums)
     if not launches:
@@ -252,7 +252,7 @@ def window_of_sums(
     length_s, active, active_s, from_load1, from_load1_s, pss_bytes, n_pss = (
         reduce(add, column) for column in zip(*map(_means_of, launches), strict=True)
     )
-    if active_s == length_s:  # of all windows, or nothing is known of it
+    if active_s == length_s:  # known for all windows, or left unknown
         window.n_active_mean = active / active_s
     if from_load1_s == length_s:
         window.n_active_from_load1 = from_load1 / from_load1_s
@@ -262,7 +262,7 @@ def window_of_sums(
 
 
 def why_not_ranked(own: Sequence[LaunchTally], void: VoidTally, error: str | None) -> str | None:
-    """Why a layout cannot be ranked, or None when it can; *error* is of its launches that failed."""
+    """Return why a layout cannot be ranked, or None if it can; *error* is that of its failed launches."""
     if own:
         n_idle = sum(not launch.n_done for launch in own)
         if not n_idle:
@@ -276,14 +276,14 @@ def why_not_ranked(own: Sequence[LaunchTally], void: VoidTally, error: str | Non
     return f"no launch gave a window: {error}" if error else "no window was measured"
 
 
-# Items that failed, beside those that a ranking counts.
+# Failed items, which a ranking does not count.
 
 FEW_RATIO = 0.01  #: of the items that ended: fewer failed ones go without saying, as with `requests-failed`
 _MOST_NAMED = 3  #: layouts
 
 
 def describe_failures(launches: Sequence[LaunchTally]) -> tuple[str, ...]:
-    """Say which share of the items failed; nothing where few did, or the probe tells none apart."""
+    """Return a sentence with the share of failed items; nothing if few or no failures were counted."""
     sums: dict[Layout, tuple[int, int]] = {}
     for one in launches:
         n_done, n_failed = sums.get(one.layout, (0, 0))

@@ -1,18 +1,17 @@
 """Whether the numbers of running processes and threads were those of each layout.
 
-A parser that tuner knows wrongly, a configuration file or the application itself may fix a number that the
-layout was to choose. It shows, whatever the way it came, when two layouts that ask for different numbers ran
-with the same. A number above or below what one layout asks for does not show it: a worker has threads of its
-own and of its application (an agent of a monitor, a pool of connections), which nobody can tell from the
-layout's. These are the same in every layout, or grow with it. Hence the rule: *what asks for more must have
-more*.
+A wrong assumption of tuner about an option parser, a configuration file or the application itself may fix a
+number that the layout was to set. It shows if two layouts that set different numbers ran with the same
+number. A difference from the number of one layout does not show it: a worker has further threads, also of its
+application (an agent of a monitor, a pool of connections), which cannot be separated from the layout's. These
+are the same in every layout, or grow with it. Hence the rule: *a layout that sets more must have more*.
 
-Processes are all there once a service is ready, and so are the threads of some services. Others start a
-thread when an item finds none that is idle: then the load decides, and the rule takes three precautions. The
+Processes are all there once a service is ready, and so are the threads of some services. Other services start
+a thread if an item finds none that is idle: then the load decides, and the rule takes three precautions. The
 load always has more items than the layout has threads (a queue that is not dry; connections that each send a
 request as soon as they have an answer, twice as many as threads; not requests at a rate). The layout has
-to ask for at least twice as many threads as the other one: the first requests, which come at once, start
-more than half of them. And its GIL is not full: where items compute, the thread that starts the others waits
+to set at least twice as many threads as the other one: the first requests, which arrive at once, start more
+than half of them. And its GIL is not full: if items compute, the thread that starts all other threads waits
 for the GIL among them, and a pool of 16 threads may have six after half a minute (Celery's threads).
 """
 
@@ -46,7 +45,7 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What was there of a layout."""
+    """The processes and threads that ran for a layout."""
 
     layout: Layout
     processes: float  #: worker processes: the median of the looks at a window
@@ -57,12 +56,12 @@ class Ran:
 
 
 def ran_of(window: Window) -> Ran | None:
-    """What was there in *window*; None: no worker was seen."""
+    """Return the processes and threads that ran in *window*; None if it has no sample with a worker."""
     looks = [usage for usage in window.usage if usage.n_processes]
     if not looks:
         return None
     if any(usage.computing is not None and usage.computing.loaded.causes for usage in looks):
-        # a library starts threads of its own, perhaps fewer for more processes: their number shows nothing
+        # a library starts threads, perhaps fewer per process if there are more processes: ignore the number
         return Ran(window.layout, median(usage.n_processes for usage in looks), -inf, inf)
     known = [usage.n_threads_most for usage in looks if usage.n_threads_most is not None]
     mean = max(usage.n_threads / usage.n_processes for usage in looks)
@@ -78,7 +77,7 @@ def ran_of(window: Window) -> Ran | None:
 
 
 def _own_cores(window: Window) -> float:
-    """Cores that a worker process used itself, on average; 0 where that is not known."""
+    """Return the mean cores that one worker process used itself; 0 if that is not known."""
     first, last = window.usage[0], window.usage[-1]
     used_s, before_s = last.worker_cpu_s_total, first.worker_cpu_s_total
     elapsed_s, n_processes = last.at_s - first.at_s, max(one.n_processes for one in window.usage)
@@ -89,13 +88,13 @@ def _own_cores(window: Window) -> float:
 
 @dataclass(slots=True)
 class RanLayouts:
-    """What was there of the layouts of one study."""
+    """The processes and threads that ran for each layout of one study."""
 
     config: StoredConfig
     _of: dict[Layout, Ran] = field(default_factory=dict)
 
     def judged(self, window: Window) -> Window:
-        """*window*, void where another layout ran with the same numbers; one that counts is remembered."""
+        """Return *window*, invalid if another layout ran with the same numbers; remember a valid window."""
         ran = None if window.void else ran_of(window)
         if ran is None:
             return window
@@ -105,7 +104,7 @@ class RanLayouts:
         return window
 
     def alike(self, ran: Ran) -> VoidReason | None:
-        """Why *ran*, or an earlier one, is not the layout that was asked for; None: nothing shows it."""
+        """Return why *ran*, or an earlier layout, did not run as requested; None if nothing shows it."""
         for other in self._of.values():
             if other.layout.variant == ran.layout.variant:
                 for reason in (*self._alike_processes(ran, other), *self._alike_threads(ran, other)):
@@ -117,7 +116,7 @@ class RanLayouts:
         fewer, more = sorted(pair, key=lambda one: shape_of(one.layout, pooled).processes)
         asks_for_more = (
             shape_of(more.layout, pooled).processes > shape_of(fewer.layout, pooled).processes
-            and self.config.service.has_master(fewer.layout)  # else they are what tuner itself has started
+            and self.config.service.has_master(fewer.layout)  # else tuner itself started them
         )
         if asks_for_more and more.processes <= fewer.processes:
             yield processes_alike(more.layout, round(more.processes), fewer.layout, round(fewer.processes))
@@ -135,13 +134,13 @@ class RanLayouts:
             yield threads_alike(more.layout, round(more.most_threads), fewer.layout, round(fewer.threads))
 
     def _is_saturated(self) -> bool:
-        """Whether the load always has more items than the layout has threads."""
+        """Return whether the load always has more items than the layout has threads."""
         feeder = self.config.service.feeder
         return feeder.get("kind") == "queue" or (feeder.get("kind") == "http" and not feeder.get("rate"))
 
 
 def refuse_alike(window: Window) -> None:
-    """End a study whose layouts are not what they are called.
+    """Stop a study whose layouts did not run as requested.
 
     Raises:
         ConfigError: *window* ran as another layout's.
@@ -151,7 +150,7 @@ def refuse_alike(window: Window) -> None:
             raise ConfigError(f"a layout did not run as it is called: {reason.detail}", hint=_HINT)
 
 
-# Layouts whose workers compute in more threads than the layout has: found, kept, and put into words.
+# Layouts whose workers compute in more threads than the layout has: detection, storage and sentences.
 
 
 _MOST_SHOWN = 3  #: layouts in a sentence
@@ -159,7 +158,7 @@ _MOST_SHOWN = 3  #: layouts in a sentence
 
 @dataclass(frozen=True, slots=True)
 class InnerThreads:
-    """What a layout ran beside its own threads."""
+    """Threads that a layout ran in addition to its own threads."""
 
     layout: Layout
     n_inner: int  #: threads that compute beside the layout's, in all processes
@@ -167,12 +166,12 @@ class InnerThreads:
 
     @property
     def n_threads(self) -> int:
-        """The layout's and these."""
+        """Return the number of all threads: the layout's and the additional ones."""
         return self.layout.total_threads + self.n_inner
 
     @property
     def cause(self) -> str:
-        """Why there are more, as part of a sentence: ``OMP_NUM_THREADS is not set (OpenMP)``."""
+        """Return the cause as part of a sentence: ``OMP_NUM_THREADS is not set (OpenMP)``."""
         pools = self.loaded.pools
         if causes := self.loaded.causes:
             libraries: dict[str, list[str]] = {}
@@ -191,9 +190,9 @@ class InnerThreads:
 
 
 def inner_of(window: Window) -> InnerThreads | None:
-    """What ran in *window* beside the layout's threads; None: nothing that computes, or nobody looked.
+    """Return the additional threads that computed in *window*; None if there were none, or none were sampled.
 
-    More than half of the looks must have seen some.
+    More than half of the samples must show such threads.
     """
     looks = [usage.computing for usage in window.usage if usage.computing is not None]
     seen = [look.n_inner for look in looks if look.n_inner]
@@ -202,11 +201,11 @@ def inner_of(window: Window) -> InnerThreads | None:
     return InnerThreads(window.layout, median_high(seen), looks[-1].loaded)
 
 
-# ---------------------------------------------------------------------- what a study keeps of them
+# ---------------------------------------------------------------------- storage in a study
 
 
 def inner_to_facts(found: InnerThreads) -> Provenance:
-    """*found* as a study's provenance keeps it."""
+    """Return *found* in the form that a study's provenance stores."""
     value = {
         "n_inner": found.n_inner,
         "pools": [[pool.library, pool.variable, pool.value] for pool in found.loaded.pools],
@@ -216,13 +215,13 @@ def inner_to_facts(found: InnerThreads) -> Provenance:
 
 
 def inner_threads_of(study: StudyRecord) -> tuple[InnerThreads, ...]:
-    """The layouts of *study* that ran more threads than their own, in the order of its layouts."""
+    """Return the additional threads of each layout of *study* that ran some, in the order of its layouts."""
     found = (_read(layout, study.provenance.inner_threads.get(f"{layout}")) for layout in study.layouts)
     return tuple(one for one in found if one is not None)
 
 
 def _read(layout: Layout, text: str | None) -> InnerThreads | None:
-    """None: nothing is kept, or it cannot be read."""
+    """Parse the stored *text* of a layout; None if nothing is stored, or it cannot be parsed."""
     try:
         kept: Any = json.loads(text or "null")
         pools = tuple(
@@ -236,13 +235,13 @@ def _read(layout: Layout, text: str | None) -> InnerThreads | None:
         return None
 
 
-# ---------------------------------------------------------------------- in sentences
+# ---------------------------------------------------------------------- sentences
 
 
 def describe_extra_threads(
     found: Sequence[InnerThreads], cores: float, *, is_measured: bool = False
 ) -> list[str]:
-    """Of all layouts, a sentence for each cause; *is_measured*: with other numbers of these threads, too."""
+    """Return a sentence for each cause; *is_measured*: other numbers of these threads are measured, too."""
     by_cause: dict[str, list[InnerThreads]] = {}
     for one in found:
         by_cause.setdefault(one.cause, []).append(one)

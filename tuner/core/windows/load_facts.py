@@ -17,25 +17,25 @@ _SEVERAL = 1.5  #: connections of a process without threads, on average: then it
 
 @dataclass(frozen=True, slots=True)
 class LoadFacts:
-    """Of a study whose requests come from clients, each of which has one under way."""
+    """The closed-loop load of a study: clients that each have one request in progress."""
 
     n_set: int | None  #: clients that the settings give; None: twice the threads, or nobody knows
     found: ClientSearchResult | None  #: how that number was found; None: the user gave it
     event_loops: frozenset[str]  #: variants whose processes work on as many requests as come; "": as it is
 
     def clients_of(self, layout: Layout) -> int | None:
-        """How many clients send to *layout*; None: twice the threads, or nobody knows."""
+        """Return how many clients send to *layout*; None if it is twice the threads, or not known."""
         return self.n_set if self.found is None else clients_for(layout, self.found)
 
     @property
     def is_enough(self) -> bool:
-        """Whether twice the clients were seen to bring nothing."""
+        """Return whether twice as many clients were measured to give no more throughput."""
         return self.found is not None and self.found.saturates
 
     def takes_many(self, layout: Layout, spread: ConnectionSpread | None) -> bool:
-        """Whether a process of *layout* works on more requests at a time than it has threads to choose.
+        """Return whether a process of *layout* works on more requests at a time than its setting of threads.
 
-        It says so (``event_loop``), or it was seen to hold several connections.
+        Either the variant is set to ``event_loop``, or a process was measured to hold several connections.
         """
         if layout.variant in self.event_loops:
             return True
@@ -44,7 +44,7 @@ class LoadFacts:
 
 
 def load_facts(study: StudyRecord) -> LoadFacts | None:
-    """How *study* loaded its service; None: no clients send requests, or they come at a fixed rate."""
+    """Return how *study* loaded its service; None if it has no clients, or they send at a fixed rate."""
     service = study.config.service
     if service.feeder.get("kind") != "http" or isinstance(service.feeder.get("rate"), int | float):
         return None
@@ -53,7 +53,7 @@ def load_facts(study: StudyRecord) -> LoadFacts | None:
 
 
 def sum_spreads(launches: Iterable[LaunchTally]) -> ConnectionSpread | None:
-    """How connections spread in all windows of *launches* that are not at a rate; None: not to be seen."""
+    """Return the spread of connections over the windows of *launches* not at a fixed rate, or None."""
     requests = [one.requests for one in launches if one.requests is not None and not one.n_at_a_rate]
     spreads = [one.spread for one in requests if one.spread is not None]
     return reduce(ConnectionSpread.merged, spreads) if spreads else None

@@ -1,12 +1,12 @@
 """The growth of a layout's memory, without the growth after each start.
 
-A worker fills its caches and heaps after its start, the faster the earlier: its memory bends. The first part
-of each launch is left out, and where the rest still bends, an exponential is fitted together with the line.
-Of the time constants that fit about equally well the longest counts: it leaves the least to the line. Steps
-and garbage collection are noise, which differs from launch to launch: see `tuner.core.stats.variance`.
+A worker fills its caches and heaps after its start, fastest at first: its memory curve bends. The first part
+of each launch is left out, and if the rest still bends, an exponential is fitted together with the line. Of
+the time constants that fit about equally well the longest counts: it leaves the least to the line. Steps and
+garbage collection are noise, which differs from launch to launch: see `tuner.core.stats.variance`.
 
-A start of ten minutes looks like a leak in launches of ten minutes. Launches of about an hour are therefore
-judged by their second half: the growth of a start has ended by then, or is far less than in the first half.
+The growth after a start looks like a leak in launches of ten minutes. Launches of about an hour are therefore
+judged by their second half: that growth has ended by then, or is far less than in the first half.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Look = tuple[float, float]  #: when, seconds; memory, bytes
 
 @dataclass(frozen=True, slots=True)
 class MemoryGrowth:
-    """How fast the memory of a layout grows while it runs, and its size after the horizon."""
+    """Growth of a layout's memory while it runs, and its size after the horizon."""
 
     per_h: Estimate  #: bytes; each end of the interval holds with the confidence
     now_bytes: float  #: mean of its windows
@@ -57,7 +57,7 @@ class MemoryGrowth:
 
     @property
     def is_shown(self) -> bool:
-        """Whether it grows beyond chance, and by enough to matter."""
+        """Return whether memory grows significantly, and by enough to matter."""
         mean, low = self.per_h.mean, self.per_h.low
         if mean is None or low is None or low <= 0 or self.is_ending:
             return False
@@ -65,7 +65,7 @@ class MemoryGrowth:
 
     @property
     def is_ending(self) -> bool:
-        """Whether it grew in the first half of long launches, and far less in the second."""
+        """Return whether memory grew in the first half of long launches, and far less in the second."""
         early = None if self.early_per_h is None else self.early_per_h.mean
         if early is None or self.per_h.mean is None or not self._matters(early):
             return False
@@ -77,7 +77,7 @@ class MemoryGrowth:
 
 @dataclass(frozen=True, slots=True)
 class _FittedPiece:
-    """A line, and perhaps a bend, fitted to one piece."""
+    """A line, possibly with a bend, fitted to one piece."""
 
     slope: Slope
     bend: float  #: size of the bend; positive where the growth slows down
@@ -93,7 +93,7 @@ def pool_growth(
     """Return the growth of each layout whose launches are long enough.
 
     Args:
-        launches: looks at the memory in each launch of each layout, in time order. If some launches of a
+        launches: samples of the memory in each launch of each layout, in time order. If some launches of a
             layout are long, only those count.
         now_bytes: the mean memory of each layout.
         confidence: of each end of an interval.
@@ -134,7 +134,7 @@ def growth_slopes(launches: Iterable[Sequence[Look]]) -> list[Slope]:
     """Return the growth in each piece of the launches of one layout, bytes per hour.
 
     Args:
-        launches: looks at the memory of each launch, in time order; one that is too short is left out.
+        launches: samples of the memory of each launch, in time order; too short launches are left out.
     """
     pieces = [piece for looks in launches for piece in _pieces(looks)]
     if not pieces:

@@ -4,8 +4,8 @@ Order: rows of a Williams design, in which each layout follows each other one eq
 of a slice on the next one cancel. Source: Williams, Experimental designs balanced for the estimation of
 residual effects of treatments (1949).
 
-Length: a slice holds many items of each thread, and its first part, in which the layout gets into its stride
-again, is not counted. If the first half of the counted part is slower than the second, the part before it was
+Length: a slice holds many items of each thread, and its first part, in which the layout returns to its full
+speed, is not counted. If the first half of the counted part is slower than the second, the skipped part was
 too short: `SkipControl`.
 """
 
@@ -31,19 +31,19 @@ GROWS, MOST_GROWN = 1.5, 4.0  #: times: each time, and in all
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The lengths of a slice, seconds."""
+    """The lengths of a slice in seconds."""
 
     skip_s: float  #: at its head, not counted
     counted_s: float  #: inf: until the window is over
 
     @property
     def length_s(self) -> float:
-        """The whole slice."""
+        """Return the length of the whole slice."""
         return self.skip_s + self.counted_s
 
     @property
     def is_endless(self) -> bool:
-        """Whether the layout runs until its window is over."""
+        """Return whether the layout runs until its window is over."""
         return self.counted_s == inf
 
     def without_end(self) -> Slice:
@@ -53,7 +53,7 @@ class Slice:
 
 @dataclass(slots=True)
 class SkipControl:
-    """Lets the skipped part grow as long as the counted part is biased by the switch."""
+    """Control of the skipped part, which grows until the switch no longer biases the counted part."""
 
     times: float = 1.0  #: as long as by the rule of `slice_for`
     _off: list[float] = field(default_factory=list)  #: first half less second half, per slice, in mean rates
@@ -67,7 +67,7 @@ class SkipControl:
 
     @property
     def bias(self) -> tuple[float, float] | None:
-        """By which share throughput is too low, if second halves are right, and its standard error."""
+        """Return the share by which throughput is too low if second halves are right, and its error."""
         n = len(self._off)
         if n < FEWEST_SLICES:
             return None
@@ -85,8 +85,7 @@ class SkipControl:
 def slice_for(
     residence_s: float, *, freezes: bool, looks_every_s: float = 0.0, skip_times: float = 1.0
 ) -> Slice:
-    """Return the slice for items that take *residence_s* in the slowest layout; without an end if it would
-    be too long.
+    """Return the slice for items of *residence_s* in the slowest layout; endless if it would be too long.
 
     Args:
         residence_s: time that an item takes.
@@ -105,7 +104,10 @@ def slice_for(
 
 
 def williams_rows(n: int) -> list[list[int]]:
-    """Rows of 0 to n - 1 in which each number follows each other one equally often: n rows, 2 n for odd n."""
+    """Return rows of 0 to n - 1 in which each number follows each other one equally often.
+
+    There are n rows, or 2 n for odd n.
+    """
     first = [0]
     low, high = 1, n - 1
     while len(first) < n:
@@ -119,7 +121,7 @@ def williams_rows(n: int) -> list[list[int]]:
 
 
 def turns(n: int, random: Random) -> Iterator[list[int]]:
-    """Rounds of Williams designs without end, their rows in random order: each has all numbers below *n*."""
+    """Yield endless rounds of Williams designs, rows in random order; each row has all numbers below *n*."""
     while True:
         names = list(range(n))
         random.shuffle(names)

@@ -33,16 +33,16 @@ def window_from(
     attempt: int,
     requests: tuple[Requests | None, Requests | None] = (None, None),
 ) -> Window:
-    """Make the window of what was seen; its length is the time between the two readings of the probe.
+    """Build a window from its samples; its length is the time between the two readings of the probe.
 
     *requests* are the feeder's totals at its two edges.
 
-    A void one that has only a single reading is as long as it was looked at.
+    An invalid window with a single reading has the length from the first usage to the last.
 
-    Counts that fell give 0 items, not fewer: `tuner.core.windows.validity` says that they did.
+    Counts that fell give 0 items, not fewer: `tuner.core.windows.validity` reports them.
 
     Raises:
-        ValueError: the window has no length.
+        ValueError: the length of a valid window is not above 0.
     """
     first, last = readings
     length_s = last.at_s - first.at_s
@@ -68,7 +68,7 @@ def window_from(
 
 
 def record_of(window: Window, *, launch_id: int, block: int, box: str) -> WindowRecord:
-    """The window without its samples.
+    """Return the record of the window, without its samples.
 
     Usage is taken a moment before the first reading and a moment after the last; CPU is scaled to the window.
     """
@@ -103,7 +103,7 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
 
 
 def _clocks(window: Window, scale: float) -> dict[str, float | None]:
-    """The growth of each clock: the host's from the first usage to the last, times *scale*; the probe's."""
+    """Return the growth of each clock: the host's between the usages, times *scale*, or the probe's."""
     first, last = window.usage[0], window.usage[-1]
     begin, end = window.readings
     grown = {}
@@ -121,7 +121,7 @@ def _grown(before: float | None, after: float | None, scale: float) -> float | N
 
 
 def mean_fixed_work_cpu_s(window: Window) -> float | None:
-    """CPU seconds of one unit of fixed work, on average over the window; None: not measured."""
+    """Return the mean CPU seconds of one unit of fixed work in the window; None if not measured."""
     first, last = window.usage[0], window.usage[-1]
     lasted_s = last.at_s - first.at_s
     grown = _grown(first.fixed_work_cpu_s_total, last.fixed_work_cpu_s_total, 1.0)
@@ -129,20 +129,20 @@ def mean_fixed_work_cpu_s(window: Window) -> float | None:
 
 
 def _active_from_load1(window: Window) -> float | None:
-    """None when the kernel may have looked only once: a single step is uncertain by 0.12 and more."""
+    """Return the active count derived from load1; None if the kernel may have updated load1 only once."""
     if window.length_s < _THREE_LOOKS_S:
         return None
     return mean_active_from_load1(window.samples).mean
 
 
 def mean_or_none(values: Sequence[float | None]) -> float | None:
-    """The mean of what was seen; None when nothing was."""
+    """Return the mean of the values that are not None; None if there are none."""
     seen = [value for value in values if value is not None]
     return fmean(seen) if seen else None
 
 
 def items_per_s(samples: Sequence[Sample]) -> list[float]:
-    """Items finished well between one sample and the next, per second; one value fewer than samples."""
+    """Return the items per second between consecutive samples; at most one value fewer than samples."""
     return [
         (later.n_done_total - earlier.n_done_total) / (later.at_s - earlier.at_s)
         for earlier, later in pairwise(samples)

@@ -1,7 +1,7 @@
 """Whether a window is valid and the reasons if not; CPU of other processes; windows with few items.
 
-`tuner.core.messages.invalid` words the reasons. Those of the launch (``worker-died`` and others) are passed
-through.
+`tuner.core.messages.invalid` has the texts of the reasons. Reasons of the launch (such as ``worker-died``)
+are passed through.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MISSED_INTERVALS = 2.0
 
 
 def foreign_limit_cores(cores: float, limit_cores: float | None = None) -> float:
-    """Cores that strangers may use, mean over a window: *limit_cores*, else 0.15 core or 1 % of *cores*."""
+    """Return the mean cores that other processes may use: *limit_cores*, else 0.15 core or 1 % of *cores*."""
     if limit_cores is not None:
         return limit_cores
     return max(FOREIGN_FLOOR_CORES, FOREIGN_SHARE_RATIO * cores)
@@ -39,8 +39,8 @@ def foreign_limit_cores(cores: float, limit_cores: float | None = None) -> float
 def foreign_limit_of(study: StudyRecord) -> float:
     """Return the cores that other processes may use in a valid window of *study*, on average.
 
-    The default is `foreign_limit_cores`. If layouts take turns, others disturb all of them alike, so that
-    the default is all cores of the host.
+    The default is `foreign_limit_cores`. If layouts take turns, other processes disturb all of them alike,
+    so that the default is all cores of the host.
     """
     if study.foreign_limit_cores is None and study.n_resident > 1:
         return study.box_cores
@@ -48,10 +48,10 @@ def foreign_limit_of(study: StudyRecord) -> float:
 
 
 def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[VoidReason, ...]:
-    """Whether fewer threads run than *layout* has: nothing else can, whatever the service.
+    """Return a reason if fewer threads run than *layout* has.
 
-    A thread shows itself as one of the system, or by counting items: a worker whose threads are coroutines,
-    or run in children, has the latter only, one that had no item yet the former. Hence both must be too few.
+    A thread is visible to the system, or counts items. Coroutines and threads of children only count items;
+    a thread without an item yet is only visible to the system. Hence both numbers must be too small.
     """
     wanted, n_counting = layout.total_threads, reading.n_slots
     if n_counting is None or max(n_counting, usage.n_threads) >= wanted:
@@ -60,7 +60,7 @@ def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[Voi
 
 
 def find_lost_counts(begin: Reading, end: Reading) -> tuple[VoidReason, ...]:
-    """Why items that were finished between two readings are missing from the later one."""
+    """Return why finished items between two readings are missing from the later reading."""
     n_lost = end.n_lost_total - begin.n_lost_total
     n_unreadable = end.n_unreadable_total - begin.n_unreadable_total
     reasons = []
@@ -85,21 +85,21 @@ def void_reasons(
     interval_s: float = 1.0,
     looked_s: Sequence[float] | None = None,
 ) -> tuple[VoidReason, ...]:
-    """Say everything that makes a window void; empty when it counts.
+    """Return all reasons why a window is invalid; an empty tuple if it is valid.
 
     Args:
         samples: of the whole window in time order, the edges included.
         usage: in time order, at least the two edges.
-        problems: what the launch saw (a worker that died, a wrong number of threads).
-        cores: cores of the box that the study may use; sets the default limit.
-        source_dry: the feeder said so at some moment of the window.
-        probe_problem: why the probe had no fresh count, where it had none.
-        feeder_problem: why nothing was supplied, or answered, where nothing was.
-        foreign_limit: cores that strangers may use on average, and the hypervisor too; None: see
+        problems: problems of the launch (a worker that died, a wrong number of threads).
+        cores: cores of the host that the study may use; sets the default limit.
+        source_dry: the feeder had no items at some moment of the window.
+        probe_problem: the reason if the probe had no fresh count.
+        feeder_problem: the reason if no items were supplied, or answered.
+        foreign_limit: mean cores that other processes may use, and the hypervisor too; None: see
             `foreign_limit_cores`.
         memory_pressure_limit: share (0..1) of the window in which some task may have waited for memory.
         interval_s: time between samples.
-        looked_s: when each sample was taken, where its counts may be older; None: they never are.
+        looked_s: when each sample was taken, if its counts may be older; None: they never are.
 
     Raises:
         ValueError: fewer than two samples or two usages.
@@ -122,21 +122,21 @@ def void_reasons(
 
 
 def longest_gap_s(at_s: Sequence[float], looks_s: Sequence[float]) -> float:
-    """The greatest age of counts of *at_s* when they were looked at, or the longest time between two of them.
+    """Return the greatest age of a sampled count, or the longest time between two counts, in seconds.
 
     Raises:
-        ValueError: not one look for each, or fewer than two.
+        ValueError: the two differ in length, or have fewer than two values.
     """
     ages_s = [look_s - then_s for look_s, then_s in zip(looks_s, at_s, strict=True)]
     return max(*ages_s, *(later - earlier for earlier, later in pairwise(at_s)))
 
 
 def _find_disturbance(usage: Sequence[Usage], limit_cores: float) -> Iterator[VoidReason]:
-    """Both are means over the window: a cron job of 2 s does not spoil ten minutes."""
+    """Yield reasons for other processes and stolen time; both are means over the window."""
     first, last = usage[0], usage[-1]
     elapsed_s = last.at_s - first.at_s
     if elapsed_s <= 0:
-        return  # the clock went back: said elsewhere
+        return  # the clock went back: reported by _clock_jumped
     foreign_cores = (last.foreign_cpu_s_total - first.foreign_cpu_s_total) / elapsed_s
     if foreign_cores > limit_cores:
         yield invalid.disturbed(foreign_cores, limit_cores)
@@ -178,7 +178,7 @@ def _find_stall(looks_s: Sequence[float], interval_s: float) -> tuple[VoidReason
 def _probe_gap(
     samples: Sequence[Sample], looks_s: Sequence[float], interval_s: float, problem: str
 ) -> tuple[VoidReason, ...]:
-    """Counts that are old when they are looked at, or the time that went by between two of them."""
+    """Return a reason if counts were old when sampled, or too much time passed between two of them."""
     gap_s = longest_gap_s([sample.at_s for sample in samples], looks_s)
     if gap_s <= MISSED_INTERVALS * interval_s:
         return ()
@@ -186,7 +186,7 @@ def _probe_gap(
 
 
 def _no_items(samples: Sequence[Sample], *problems: str) -> Iterator[VoidReason]:
-    """A throughput of 0 says nothing of a layout, but that it hangs, or that its worker does not count."""
+    """Yield a reason if no item finished: either the worker hangs, or it does not count."""
     first, last = samples[0], samples[-1]
     if last.n_done_total == first.n_done_total:
         n_failed = last.n_failed_total - first.n_failed_total
@@ -203,18 +203,18 @@ def _counts_fell(samples: Sequence[Sample]) -> Iterator[VoidReason]:
             return
 
 
-# What other processes took of the host while windows were measured, and whether that can change a result.
+# CPU that other processes used while windows were measured, and whether it can change a result.
 #
-# Others that use F of C cores take at most F / C of the throughput of a layout that fills the cores, and
+# Other processes on F of C cores take at most F / C of the throughput of a layout that fills the cores, and
 # nothing of one that waits. So the ratio of two layouts may be in error by F / C, where F is that of the
 # layout with the most. Where this is more than the margin of the answer, a quiet host may give another
-# answer. Where it is also more than what makes a window invalid by default, only an override can have let it
-# in, and the figures are no evidence.
+# answer. Where it also exceeds the default limit of a valid window, only an override can have let it in,
+# and the figures are no evidence.
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """CPU that nobody of the service or tuner used in windows that count: other processes, the hypervisor."""
+    """CPU used by other processes and the hypervisor during valid windows."""
 
     cores: float  #: mean over the windows
     of_layout: Mapping[Layout, float]  #: the same of each layout's
@@ -223,34 +223,34 @@ class Others:
 
     @property
     def share(self) -> float:
-        """Of the cores: at most so much less does a layout that fills them."""
+        """Return the share of the cores: the most that a layout loses which fills the cores."""
         return self.cores / self.host_cores
 
     @property
     def spread(self) -> float:
-        """By how much the share differs between layouts, at most."""
+        """Return the largest difference of the share between two layouts."""
         found = self.of_layout.values()
         return (max(found) - min(found)) / self.host_cores if found else 0.0
 
     @property
     def most_lost(self) -> float:
-        """The largest share of its throughput that a layout may have lost: one that fills the cores."""
+        """Return the largest share of throughput that a layout which fills the cores may have lost."""
         return max(self.of_layout.values(), default=self.cores) / self.host_cores
 
     @property
     def can_change_a_result(self) -> bool:
-        """Whether a quiet host may give another answer."""
+        """Return whether a quiet host may give another result."""
         return self.most_lost > self.within
 
     @property
     def is_no_evidence(self) -> bool:
-        """Whether it is more than what voids a window by default, too."""
+        """Return whether it also exceeds the default limit of a valid window."""
         most = self.most_lost * self.host_cores
         return self.can_change_a_result and most > foreign_limit_cores(self.host_cores)
 
 
 def others_of(launches: Sequence[LaunchTally], host_cores: float, within: float) -> Others | None:
-    """What others took during *launches*; None: there is none."""
+    """Return the CPU of other processes during *launches*; None if there are none."""
     used: dict[Layout, float] = defaultdict(float)
     length: dict[Layout, float] = defaultdict(float)
     for one in launches:
@@ -262,7 +262,7 @@ def others_of(launches: Sequence[LaunchTally], host_cores: float, within: float)
     return Others(cores, {x: used[x] / length[x] for x in length}, host_cores, within)
 
 
-# Windows with too few items to say what a layout gives, and items of very different lengths.
+# Windows with too few items to estimate throughput, and items of very different lengths.
 
 
 LEAST_ITEMS = 20  #: one more or less is 5 % of them
@@ -284,7 +284,7 @@ def few_items_warning(window: Window) -> Message | None:
     """Return the warning that *window* is too short for its items; None: it is not."""
     n = window.n_done + window.n_failed
     if n < 1:
-        return None  # said elsewhere
+        return None  # reported as a window without items
     longest_s, is_longest = _longest(window, n)
     enough_s = max(
         window.length_s * ENOUGH_ITEMS / n if n < LEAST_ITEMS else 0.0,
@@ -299,7 +299,7 @@ def few_items_warning(window: Window) -> Message | None:
 
 
 def mixed_items_warning(window: Window) -> Message | None:
-    """Return the warning that a few long items take much of the time; None: not seen."""
+    """Return the warning that a few long items take much of the time; None: not found."""
     if window.requests is None:
         return _uneven_counts_warning(window)
     latencies = window.requests.latencies
@@ -341,16 +341,16 @@ def _uneven_counts_warning(window: Window) -> Message | None:
 
 
 def _variance(counts: Sequence[float]) -> float:
-    """The variance from one count to the next, which a trend does not raise.
+    """Return the variance from one count to the next, which a trend does not raise.
 
-    The two largest differences are left out: a moment when nothing ends makes no more.
+    The two largest differences are left out: a moment in which no item ends makes two of them at most.
     """
     squares = sorted((after - before) ** 2 / 2 for before, after in pairwise(counts))[:-2]
     return sum(squares) / len(squares)
 
 
 def _longest(window: Window, n: int) -> tuple[float, bool]:
-    """The longest item, or else the mean of all, in seconds; and whether it is the longest."""
+    """Return the longest item in seconds and True; if it is not known, the mean of all and False."""
     if window.requests is not None and window.requests.latencies.n_recorded:
         buckets = window.requests.latencies.n_by_bucket
         return _low_s(max(buckets)), True
@@ -375,6 +375,6 @@ def _high_s(bucket: int) -> float:
 
 
 def _round_up(seconds: float) -> float:
-    """Up to whole five seconds, above two minutes to whole minutes."""
+    """Round up to a multiple of five seconds, or of a minute if above two minutes."""
     step = _ROUND_S if seconds <= 120 else 60.0
     return step * ceil(seconds / step - 1e-9)

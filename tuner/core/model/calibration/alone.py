@@ -1,9 +1,9 @@
 """Demands from windows of 1x1, in which items do not wait for each other.
 
 One thread works on one item after the other, so the residence time of an item is 1 / throughput. Own CPU,
-children's CPU and time in state D are read off the clocks; what remains when waiting for a core is taken off
-too is waiting asleep. The CPU of a backend that the config names counts with that of children: the item waits
-while it computes, and it takes a core. What 1x1 cannot tell: how much of the own CPU lets go of the GIL.
+children's CPU and time in state D come from the clocks; the rest, less the wait for a core, is waiting
+asleep. The CPU of a backend that the config names counts with that of children: the item waits while the
+backend computes, and the backend uses a core. 1x1 does not show which part of the own CPU releases the GIL.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SoloDemands:
 
 
 def check_clocks(windows: Sequence[Clocks]) -> None:
-    """What no calibration can be made of.
+    """Check that a calibration is possible.
 
     Raises:
         ConfigError: there are no windows, none with CPU, or they are of services that differ.
@@ -73,10 +73,10 @@ def check_clocks(windows: Sequence[Clocks]) -> None:
 
 
 def estimate_solo_demands(windows: Sequence[Clocks], machine: Machine) -> SoloDemands:
-    """What *windows* of 1x1 say of an item.
+    """Estimate the demands of an item from *windows* of 1x1.
 
-    The interval is Student's t over launches. It covers how windows and launches differ that are like these;
-    not what the model leaves out, nor that another day's items may ask for more.
+    The interval is Student's t over launches. It covers differences between windows and launches like these,
+    but neither errors of the model nor larger demands of the items on another day.
 
     Raises:
         ConfigError: see `check_clocks`; or there is no window of 1x1.
@@ -101,12 +101,12 @@ def estimate_solo_demands(windows: Sequence[Clocks], machine: Machine) -> SoloDe
 
 
 def _demands(item: PerItem, machine: Machine) -> list[float]:
-    """`NAMES` of one launch: the residence time, taken apart.
+    """Return `NAMES` of one launch: the parts of the residence time in seconds.
 
-    Where strangers leave less than a core, computing takes longer than its CPU: the workers' clock of waiting
-    for a core says by how much, and for children (and without that clock) the share of a core does. Children
-    and backends that compute less than the workers are taken to wait as these do, where their threads for
-    items are told apart.
+    If other processes leave less than a core, computing takes longer than its CPU time: the workers' clock of
+    waiting for a core gives the difference; for children (and without that clock) the share of a core does.
+    Children and backends that compute less than the workers are assumed to wait as these do, if the CPU of
+    the threads that work on items is known.
     """
     left = item.foreign_cores + machine.foreign_cores
     speed = min(1.0, max(0.1, machine.cores - left))
@@ -122,11 +122,11 @@ def _demands(item: PerItem, machine: Machine) -> list[float]:
 
 
 def _assumed_root(launches: Sequence[Sequence[Clocks]], mean: Array, machine: Machine) -> Array:
-    """Square root of the covariance that one launch is taken to have before any other is seen.
+    """Return a square root of the covariance that one launch is assumed to have before any other is measured.
 
-    From launch to launch 2 % of each clock, and of the residence time: sleep is what remains of that. Of its
-    windows what they show, and where few do, what counting so few items and looking so rarely for state D
-    leave open.
+    Between launches it is 2 % of each clock, and of the residence time, of which sleep is the remainder.
+    Between windows it is estimated; with too few windows it follows from the number of items and the number
+    of samples of state D.
     """
     of_clocks = np.diag(mean)
     of_clocks[3] = -mean
@@ -143,7 +143,7 @@ def _assumed_root(launches: Sequence[Sequence[Clocks]], mean: Array, machine: Ma
         items = sum(window.n_done for window in windows) / len(launches)
         looks = sum(window.length_s for window in windows) / len(launches)
         share = mean[2] / mean.sum()
-        share = (share * looks + 0.5) / (looks + 1)  # none seen in 60 looks is not none at all
+        share = (share * looks + 0.5) / (looks + 1)  # none in 60 samples does not mean a share of 0
         of_d = sqrt(share * (1 - share) / looks) * mean.sum() if windows[0].blocked_s is not None else 0.0
         columns.append((USUAL_CV * mean / sqrt(items))[:, None])
         columns.append(np.array([[0.0], [0.0], [of_d], [-of_d]]))
@@ -151,9 +151,9 @@ def _assumed_root(launches: Sequence[Sequence[Clocks]], mean: Array, machine: Ma
 
 
 def _cv(windows: Sequence[Clocks], mean: Array) -> float:
-    """Coefficient of variation of each demand, by what the scatter of counts says of the residence time.
+    """Estimate the coefficient of variation of each demand from the scatter of item counts.
 
-    Demands are taken to scatter alike and independently: cv^2 of their sum is cv^2 sum(d^2) / (sum d)^2.
+    Demands are assumed equally variable and independent: cv^2 of their sum is cv^2 sum(d^2) / (sum d)^2.
     """
     reported = [
         (window.count_dispersion, window.length_s / bin_s(window.throughput_per_s))
@@ -168,7 +168,7 @@ def _cv(windows: Sequence[Clocks], mean: Array) -> float:
 
 
 def backend_notes(total: PerItem) -> list[str]:
-    """How much of what counts as CPU of children is that of backends; none: too little to tell."""
+    """Return a note with the part of the children's CPU that backends used; empty if too small."""
     if total.backend_s <= _WORTH_TELLING * total.residence_s:
         return []
     return [

@@ -1,8 +1,7 @@
 """From windows to a calibrated model: demands, their uncertainty, and the error of the model.
 
-`calibrate_alone` takes windows of 1x1, `calibrate_jointly` those of any layouts. `predict_held_out` says how
-well a
-calibration does on layouts that it did not see: nothing else is a measure of it.
+`calibrate_alone` uses windows of 1x1, `calibrate_jointly` those of any layouts. `predict_held_out` measures
+the error of a calibration for layouts that it did not use: there is no other measure of that error.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _SHARE_UNKNOWN_SD = 0.2  #: of the share of own CPU that holds the GIL: above it
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What windows say of a service, and how sure it is."""
+    """Calibration of a service, with its uncertainty."""
 
     profile: Profile
     method: Literal["alone", "joint"]  #: from 1x1, or from all layouts together
@@ -65,14 +64,14 @@ def calibrate_alone(
     name: str = "service",
     sampling: Sampling = AS_USUAL,
 ) -> Calibration:
-    """Calibrate on the windows of 1x1 among *clocks*, and on no other.
+    """Calibrate on the windows of 1x1 among *clocks* only.
 
-    Intervals and draws are Student's t over launches. They cover how windows and launches like these differ;
-    one launch tells nothing of the latter, so 2 % of each demand is assumed and said.
+    Intervals and draws are Student's t over launches. They cover differences between windows and launches
+    like these; with one launch, the latter are not known, so 2 % of each demand is assumed and reported.
 
     Args:
-        clocks: of windows that count; of layouts with more threads also of several together.
-        machine: the box without strangers; those of each window are in its clocks.
+        clocks: of valid windows; for layouts with more threads also of several windows together.
+        machine: the host without other processes; their CPU in each window is in its clocks.
         name: of the service.
         sampling: of intervals and draws.
 
@@ -80,7 +79,7 @@ def calibrate_alone(
         ConfigError: no window of 1x1, none with CPU, or several variants of the service.
     """
     solo = estimate_solo_demands(clocks, machine)
-    mean = np.insert(solo.mean, 1, 1.0)  # all own CPU is taken to hold the GIL
+    mean = np.insert(solo.mean, 1, 1.0)  # all own CPU is assumed to hold the GIL
     root = np.insert(solo.root, 1, 0.0, axis=0)
     looks = estimate_looks([one for one in clocks if one.layout.total_threads == 1])
     found = FittedDemands(mean, root, solo.df, solo.cv_ratio, looks)
@@ -105,15 +104,15 @@ def calibrate_jointly(
     with_errors: bool = True,
     sampling: Sampling = AS_USUAL,
 ) -> Calibration:
-    """Calibrate on all windows, of any layouts, together; 1x1 is the anchor where it was measured.
+    """Calibrate on all windows, of any layouts, together; 1x1 is the anchor if it was measured.
 
-    Intervals and draws come from the curvature of the fit at its best: they are for the demands of this
-    model, and rest on its being nearly right.
+    Intervals and draws come from the curvature of the fit at its optimum: they are for the demands of this
+    model, and are valid only if the model is nearly right.
 
     Args:
         clocks, machine, name, sampling: as of `calibrate_alone`.
-        with_terms: let the service have `Terms` where layouts left out come out better with them.
-        with_errors: leave layouts out in turn, to know how far they lie from the model; else it is assumed.
+        with_terms: use `Terms` if they predict left-out layouts better.
+        with_errors: leave layouts out in turn to estimate the errors of the model; else they are assumed.
 
     Raises:
         ConfigError: no windows, none with CPU, several variants, or a single layout that is not 1x1.
@@ -161,16 +160,16 @@ def calibrate_jointly(
 def predict_held_out(
     clocks: Sequence[Clocks], machine: Machine, *, method: Literal["alone", "joint"] | None = None
 ) -> tuple[HeldOut, ...]:
-    """Every layout as it was measured, beside what a calibration says of it that did not see it.
+    """Return each measured layout with its prediction by a calibration without that layout.
 
     Args:
         clocks, machine: as of `calibrate_jointly`.
-        method: "alone": all are predicted from 1x1, which is not among them; "joint": each from the others,
-            terms chosen anew without it (none are tried where all layouts together need none; beyond 24
-            layouts, several are left out at a time). None: joint where there are three layouts or more.
+        method: "alone": all are predicted from 1x1, which is not among them; "joint": each from all other
+            layouts, terms chosen again without it (none are tried if all layouts together need none; beyond
+            24 layouts, several are left out at a time). None: joint if there are three layouts or more.
 
     Returns:
-        In the order of layouts; none where a single one was measured.
+        In the order of layouts; none if a single one was measured.
 
     Raises:
         ConfigError: as `calibrate_jointly`; "alone" without a window of 1x1.
@@ -178,7 +177,7 @@ def predict_held_out(
     problem = _problem(clocks, machine)
     layouts = list(problem.items)
     if method == "alone" or (method is None and len(layouts) < 3):
-        estimate_solo_demands(clocks, machine)  # says what is missing
+        estimate_solo_demands(clocks, machine)  # raises an error if data is missing
         others = [layout for layout in layouts if layout not in problem.anchors]
         seen = problem.without(others)
         fit = seen.fit(list(seen.items))
@@ -188,7 +187,7 @@ def predict_held_out(
 
 
 def _in_turn(problem: Problem, base: Fit, fit: Fit) -> tuple[HeldOut, ...]:
-    """The layouts, predicted by fits that did not see them; *base* and *fit* (with terms) saw all."""
+    """Predict each layout by a fit without it; *base* and *fit* (with terms) are fits to all layouts."""
     layouts = list(problem.items)
     n_turns = min(len(layouts), _MOST_TURNS)
     turns = [layouts[n::n_turns] for n in range(n_turns)]
@@ -211,7 +210,7 @@ def _problem(clocks: Sequence[Clocks], machine: Machine) -> Problem:
 
 
 def _smt_gains(problem: Problem, fit: Fit) -> tuple[float, float, float] | None:
-    """What a second thread on a core adds: low, fitted, high, as likely each; None: not seen at work."""
+    """Return the gain by a second thread on a core: low, fitted, high; None if the windows do not show it."""
     own = problem.machine.own_cores
     if own == problem.machine.cores or all(layout.total_threads <= own for layout in problem.items):
         return None
@@ -222,9 +221,9 @@ def _smt_gains(problem: Problem, fit: Fit) -> tuple[float, float, float] | None:
 
 
 def _misfit_sd(problem: Problem, errors: Sequence[HeldOut]) -> float:
-    """What layouts left out are off beyond their noise; two more that are off as assumed are counted in.
+    """Return the error of left-out layouts beyond their noise; two assumed errors are included.
 
-    Without 1x1, whose prediction from larger layouts is another question.
+    1x1 is left out, because a prediction of 1x1 from larger layouts is a different problem.
     """
     errors = [one for one in errors if one.layout.total_threads > 1]
     squares = _ASSUMED_DF * ASSUMED_MISFIT_SD**2

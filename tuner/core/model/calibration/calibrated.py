@@ -27,7 +27,7 @@ _MOST_FOREIGN_CORES = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the windows of one layout gave, on average; None: not seen."""
+    """Mean measured values of one layout; None: not measured."""
 
     layout: Layout
     throughput_per_s: float
@@ -39,7 +39,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A layout, and what a fit says of it that did not see it."""
+    """A layout, and its prediction by a fit without it."""
 
     layout: Layout
     measured_per_s: float
@@ -49,12 +49,12 @@ class LeftOut:
 
     @property
     def error_ratio(self) -> float:
-        """So much too high, of the measured."""
+        """Return the relative error of the predicted throughput; positive if it is too high."""
         return self.predicted_per_s / self.measured_per_s - 1
 
     @property
     def load_error_ratio(self) -> float | None:
-        """The same of the load; None: not seen."""
+        """Return the relative error of the predicted load; None if the load was not measured."""
         if not self.measured_load or self.predicted_load is None:
             return None
         return self.predicted_load / self.measured_load - 1
@@ -62,30 +62,30 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutErrors:
-    """All layouts that were left out, each in its turn."""
+    """All layouts that were left out in turn."""
 
     rows: tuple[LeftOut, ...]  #: at least one
 
     @property
     def mean_ratio(self) -> float:
-        """Mean of the errors' sizes."""
+        """Return the mean absolute relative error of throughput."""
         return fmean(abs(row.error_ratio) for row in self.rows)
 
     @property
     def load_mean_ratio(self) -> float | None:
-        """The same of the load; None: not seen."""
+        """Return the mean absolute relative error of the load; None if it was not measured."""
         errors = [abs(error) for row in self.rows if (error := row.load_error_ratio) is not None]
         return fmean(errors) if errors else None
 
     @property
     def worst(self) -> LeftOut:
-        """The one with the largest error."""
+        """Return the layout with the largest error."""
         return max(self.rows, key=lambda row: abs(row.error_ratio))
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """All that `tuner calibrate` tells and `tuner predict` starts from."""
+    """Output of `tuner calibrate`, and input of `tuner predict`."""
 
     service: str
     where: str  #: host and day; where a profile has its figures from; empty: not known
@@ -99,14 +99,14 @@ class Calibrated:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether strangers used so much that what was measured is not what a quiet box gives."""
+        """Return whether other processes used so much CPU that a quiet host would give other results."""
         return self.foreign_cores > _MOST_FOREIGN_CORES
 
 
 def demands_from_intervals(profile: Profile) -> tuple[Demands, ...]:
-    """Draws of the demands of a *profile*, as its intervals have them: independent, normal, none below 0.
+    """Draw the demands of a *profile* from its intervals: independent, normal, none below 0.
 
-    Together they are above nothing in each draw. One draw, the demands themselves, where it has no intervals.
+    The sum of each draw is above 0. Without intervals there is one draw, the demands themselves.
     """
     random = Random(1)
     known = {name: sd for name, one in profile.intervals.items() if (sd := _sd_of(one))}
@@ -122,7 +122,7 @@ def demands_from_intervals(profile: Profile) -> tuple[Demands, ...]:
 
 
 def of_profile(profile: Profile) -> Calibrated:
-    """A service as a profile has it; where it does not say which layouts it rests on, 1x1 is taken."""
+    """Return the calibrated service of a profile; without measured layouts in the profile, 1x1 is assumed."""
     from tuner.core.model.calibration.calibrate import ASSUMED_MISFIT_SD, Calibration
 
     return Calibrated(
@@ -152,7 +152,7 @@ def of_profile(profile: Profile) -> Calibrated:
 
 
 def measured_sentence(rows: Sequence[Measured]) -> str:
-    """How many windows of how many layouts."""
+    """Return a phrase with the number of windows and layouts."""
     n_windows = sum(row.n_windows for row in rows)
     layouts = pluralize(len(rows), "layout") if len(rows) != 1 else f"{rows[0].layout} alone"
     return f"{pluralize(n_windows, 'window')} of {layouts}"

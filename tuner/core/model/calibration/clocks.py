@@ -1,7 +1,7 @@
 """Clocks of the items in windows: CPU of all workers, waits, other processes.
 
-Where each figure comes from is said: the kernel's clocks (study files since version 3), what the items told
-the probe, or, as a last resort, the CPU of the service as a whole.
+Each figure has its source: the kernel's clocks (study files since version 3), the clocks of the probe, or,
+as a last resort, the CPU of the service as a whole.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _OF_BIN_ENDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """The logarithms of what launches of one layout gave."""
+    """Number, mean and squares of the log throughputs of one layout's launches."""
 
     n: int
     mean: float
     squares: float  #: sum of the squares around the mean
 
 
-# Not frozen, though nobody changes one, for the same reason as `WindowRecord`: there may be 100 000.
+# Not frozen, although never changed, for the same reason as `WindowRecord`: there may be 100 000.
 @dataclass(slots=True, unsafe_hash=True)
 class Clocks:
-    """One window, or several launches. Seconds are sums over these and all processes; None: not told."""
+    """Clocks of one window, or of several launches. Seconds are sums over all processes; None: not known."""
 
     layout: Layout
     launch_id: int
@@ -85,29 +85,29 @@ class Clocks:
 
     @property
     def throughput_per_s(self) -> float:
-        """Items finished well, per second."""
+        """Return the items that finished well, per second."""
         return self.n_done / self.length_s
 
     @property
     def busy_cores(self) -> float:
-        """Cores that all who work on items kept busy: workers, children, backends."""
+        """Return the cores that workers, children and backends kept busy."""
         return (self.service_cpu_s + self.backend_cpu_s) / self.length_s
 
 
 def spare_cores_of(study: StudyRecord) -> float:
-    """Cores of the box that *study* keeps its service off, and that all others may use."""
+    """Return the cores of the host that *study* keeps its service off, and that other processes may use."""
     return max(0.0, study.box_cores - study.cores)
 
 
 def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare_cores: float = 0.0) -> Clocks:
-    """The clocks of *window*; its *samples* (one a second) give ``count_dispersion``, else that is None.
+    """Return the clocks of *window*; ``count_dispersion`` is None without its *samples* (one a second).
 
-    The kernel's clocks go first. They are not taken where the items told the probe of more CPU than the
-    workers used: then supervisord started a shell or a master, and the items are worked on below it.
+    The kernel's clocks are preferred. They are not used if the probe counted more CPU of items than the
+    workers used: then supervisord started a shell or a master, whose children work on the items.
 
-    What others used is known of the whole box. Where it has *spare_cores* that the service may not use, only
-    what these cannot hold is charged to it: of strangers and of backends the same share, as nobody tells
-    which of them ran where. An item then waits for the rest of its backend's CPU asleep.
+    The CPU of other processes is known for the whole host only. If it has *spare_cores* that the service may
+    not use, only the CPU beyond these is charged to the service's cores: the same share of other processes
+    and of backends, as their cores are not known. An item waits asleep for the rest of its backend's CPU.
     """
     worker_s, child_s = window.worker_cpu_s, window.child_cpu_s
     source: Source = "kernel"
@@ -161,7 +161,7 @@ def clocks_of_counted(
     *,
     spare_cores: float = 0.0,
 ) -> tuple[Clocks, ...]:
-    """The clocks of those *windows* that count and had work all the time: not those at a rate."""
+    """Return the clocks of the valid *windows* that always had work: not those at a fixed rate."""
     return tuple(
         clocks_of(window, samples(window), spare_cores=spare_cores)
         for window in windows
@@ -176,12 +176,12 @@ def clocks_of_layouts(
     spare_cores: float = 0.0,
     pooled: Collection[str] = (),
 ) -> tuple[Clocks, ...]:
-    """The clocks of the launches of each layout together, those with items and work all the time.
+    """Return the clocks of each layout's launches together, for launches with items and work all the time.
 
-    Window by window, as of `clocks_of_counted`, which leaves out those without an item, are read: 1x1, as it
-    says how windows of one launch scatter; launches that tell less than others of their layout, or whose
-    windows are not all of one kind; and all of them where there are *spare_cores*, as what these hold of a
-    window's strangers says nothing of another window's. Of variants that are *pooled* 2x4 are 8 processes.
+    Some are read window by window, as in `clocks_of_counted`, which leaves out those without an item: 1x1, to
+    estimate the scatter of windows in a launch; launches with fewer clocks than other launches of their
+    layout, or with windows of different kinds; and all if there are *spare_cores*, because the CPU of other
+    processes on these differs by window. For *pooled* variants 2x4 means 8 processes.
     """
     together: dict[Layout, list[LaunchTally]] = defaultdict(list)
     apart = []
@@ -207,7 +207,7 @@ def clocks_of_layouts(
 
 
 def _is_of_one_kind(launch: LaunchTally) -> bool:
-    """Whether all its windows tell the same: the CPU of workers, tasks, memory; and none is at a rate."""
+    """Return whether all its windows have the same clocks (workers' CPU, tasks, memory), none at a rate."""
     return (
         launch.sums is not None
         and launch.sums[_LENGTH] == launch.length_s
@@ -219,13 +219,13 @@ def _is_of_one_kind(launch: LaunchTally) -> bool:
 
 
 def _kind_of(launch: LaunchTally) -> tuple[bool, ...]:
-    """What it tells, of one whose windows are of one kind."""
+    """Return which clocks a launch has whose windows are of one kind."""
     clocks = (one is not None for one in launch.sums or ())
     return (*clocks, launch.active_s > 0, launch.active_s > 0 or launch.from_load1_s > 0, launch.n_pss > 0)
 
 
 def _clocks_of_launches(layout: Layout, launches: Sequence[LaunchTally]) -> Clocks:
-    """Of launches of one kind."""
+    """Return the clocks of launches of one kind."""
     sums = add_sums(one.sums for one in launches if one.sums is not None)
     clocks = clocks_of(window_of_sums(layout, sums, launches))
     clocks.n_windows = sum(one.n_windows for one in launches)
@@ -234,23 +234,23 @@ def _clocks_of_launches(layout: Layout, launches: Sequence[LaunchTally]) -> Cloc
 
 
 def scatter_of(logs: Sequence[float]) -> Scatter:
-    """How *logs*, one or more, scatter."""
+    """Return number, mean and sum of squares of *logs*, one or more."""
     mean = fsum(logs) / len(logs)
     return Scatter(len(logs), mean, fsum((one - mean) ** 2 for one in logs))
 
 
 def bin_s(throughput_per_s: float) -> int:
-    """How many seconds are counted together."""
+    """Return the length of a bin of counts in seconds."""
     return ceil(_BIN_ITEMS / throughput_per_s)
 
 
 def count_dispersion(samples: Sequence[Sample]) -> float | None:
-    """Variance over mean of the items counted in bins, of 10 items on average or more.
+    """Return the variance over the mean of item counts in bins of 10 items on average or more.
 
-    None with fewer than 10 bins, or when all items came after the last of them.
+    It is None with fewer than 10 bins, or if all items came after the last of them.
 
     For a process that finishes one item after the other it tends to the squared coefficient of variation of
-    the time an item takes. The variance is taken between neighbours, so that slow drift is not part of it.
+    the time per item. The variance is taken between neighbours, so that slow drift is not part of it.
     """
     n_done = samples[-1].n_done_total - samples[0].n_done_total if samples else 0
     if n_done <= 0:

@@ -17,15 +17,15 @@ _WORTH = 1e-8  #: a step is made that takes so much off the sum of squares, if a
 
 
 def least_squares_near(look: Callable[[Array], tuple[Array, Array]], at: Array, most: Array) -> Array | None:
-    """The parameters from *at* on, each between 0 and *most*, that make the sum of squares smallest.
+    """Return the parameters, each between 0 and *most*, that minimize the sum of squares, starting from *at*.
 
     Args:
-        look: gives residuals and their Jacobian.
-        at: to begin at.
+        look: function that returns residuals and their Jacobian.
+        at: start parameters.
         most: of each parameter.
 
     Returns:
-        None where steps do not settle: something slower has to find it.
+        None if the steps do not converge: a slower method is needed.
     """
     at = np.clip(at, 0.0, most)
     off, jacobian = look(at)
@@ -51,10 +51,10 @@ def least_squares_near(look: Callable[[Array], tuple[Array, Array]], at: Array, 
 
 
 def bounded_step(jacobian: Array, off: Array, at: Array, most: Array) -> Array:
-    """The step from *at* that makes ``off + jacobian @ step`` smallest, each parameter between 0 and *most*.
+    """Return the step from *at* that minimizes ``off + jacobian @ step``, each parameter from 0 to *most*.
 
-    Mostly it is found by putting all parameters that would leave on their bounds at once; where one of them
-    would go back then, by going to the first bound alone, over and over.
+    Mostly it is found by setting all parameters beyond their bounds to the bounds at once; if one of them
+    would then move back, by going to the first bound only, repeatedly.
 
     Source: Stark & Parker, Bounded-variable least-squares (1995), which begins with all of them on a bound.
     """
@@ -97,7 +97,7 @@ def _from_bound_to_bound(jacobian: Array, off: Array, low: Array, high: Array) -
 
 
 def _best(jacobian: Array, off: Array, step: Array, free: NDArray[np.bool_]) -> Array:
-    """*step*, the *free* parameters as they do best together, wherever that is."""
+    """Return *step* with the *free* parameters at their joint optimum, without bounds."""
     best = step.copy()
     rest = off + jacobian[:, ~free] @ step[~free]
     best[free] = np.linalg.lstsq(jacobian[:, free], -rest, rcond=None)[0]
@@ -105,11 +105,11 @@ def _best(jacobian: Array, off: Array, step: Array, free: NDArray[np.bool_]) -> 
 
 
 def _inward(jacobian: Array, off: Array, step: Array, free: NDArray[np.bool_], low: Array) -> int | None:
-    """Which parameter would go back from its bound, more than any other; None: *step* is the best."""
+    """Return the parameter that would move back from its bound the most; None if *step* is the optimum."""
     if free.all():
         return None
     left = off + jacobian @ step
-    inward = np.where(step <= low, -1.0, 1.0) * (left @ jacobian)  # above 0: it would go back
+    inward = np.where(step <= low, -1.0, 1.0) * (left @ jacobian)  # above 0: it would move back
     inward[free] = 0.0
     n = int(np.argmax(inward))
     level = _LEVEL * np.abs(jacobian[:, n]).max() * np.sqrt(float(left @ left))

@@ -1,11 +1,11 @@
 """The demands that fit the network to every window of a study, by least squares.
 
-What is compared, layout by layout, each with a weight: the logarithm of throughput; CPU per item of workers
+The fit compares, layout by layout, each with a weight: the logarithm of throughput; CPU per item of workers
 and of children; uninterruptible waiting per item, of which a known part (`looks`) is the start of children;
-the mean of active tasks, of which some are others'. What 1x1 says by itself (`alone`) pulls the demands with
-the weight of its standard errors, and is then no layout of the fit: it would count twice. What a second
-thread on a physical core adds is fitted with them: where no layout has second threads at work, it stays what
-the machine is taken to have.
+the mean of active tasks, some of which are those of other processes. The demands by 1x1 alone (`alone`) enter
+with the weight of their standard errors; 1x1 is then no layout of the fit, because it would count twice. The
+gain by a second thread on a physical core is fitted, too: if no layout has busy second threads, it stays as
+assumed for the machine.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _MOST = {
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Parameters of the network, and how sure they are."""
+    """Fitted parameters of the network, with their uncertainty."""
 
     values: Array  #: `NAMES`, and the terms that were asked for
     root: Array  #: (n, k): root @ root.T is the covariance of the values
@@ -74,15 +74,15 @@ class Fit:
 
     @property
     def cost(self) -> float:
-        """Half the sum of squares of what was compared."""
+        """Return half the sum of squared residuals."""
         return float(self.off @ self.off) / 2
 
 
 class Problem:
-    """Windows of some layouts, made ready to be fitted with or without some of them."""
+    """Windows of some layouts, prepared for fits with or without some of the layouts."""
 
     def __init__(self, groups: Mapping[Layout, Sequence[Clocks]], machine: Machine, noise_sd: float) -> None:
-        """*noise_sd* is that of the logarithm of a launch's throughput."""
+        """Prepare the windows of *groups*; *noise_sd* is that of the logarithm of a launch's throughput."""
         self.machine = machine
         self._groups = dict(groups)
         self.items = {layout: per_item(windows) for layout, windows in groups.items()}
@@ -98,14 +98,14 @@ class Problem:
         self.looks = self._estimate_looks()
 
     def fit(self, layouts: Sequence[Layout], terms: Sequence[str] = (), start: Fit | None = None) -> Fit:
-        """Fit the demands, and *terms*, to *layouts* alone; *start* is a fit of nearly the same."""
+        """Fit the demands, and *terms*, to *layouts*; *start* is the fit of a similar problem."""
         compared = self.compared(layouts, terms)
         begin = compared.placed(start)
         at = least_squares_near(compared.look, begin, compared.most)
         if at is None:
             at = _least_squares(compared, begin)
         off, jacobian = compared.look(at)
-        # Throughput that is further off than the weights allow for makes everything less sure.
+        # Errors of throughput beyond the weights increase the uncertainty of all parameters.
         worse = max(1.0, compared.throughput_square(at))
         _, sizes, right = np.linalg.svd(jacobian, full_matrices=False)
         root = compared.scale[:, None] * right.T / np.maximum(sizes, 1e-6) * sqrt(worse)
@@ -113,13 +113,13 @@ class Problem:
         return Fit(at * compared.scale, root, df, tuple(terms), off, jacobian)
 
     def compared(self, layouts: Sequence[Layout], terms: Sequence[str] = ()) -> StandardResiduals:
-        """What is compared where the demands, and *terms*, are fitted to *layouts*."""
+        """Return the residuals of a fit of the demands, and *terms*, to *layouts*."""
         anchor = next((self.anchors[one] for one in layouts if one in self.anchors), None)
         others = [one for one in layouts if anchor is None or one.total_threads > 1]
         return StandardResiduals(self, others, anchor, terms, self._begin(layouts, anchor))
 
     def without(self, layouts: Collection[Layout]) -> Problem:
-        """The same, *layouts* never measured; windows of the others are not added up again."""
+        """Return the problem without *layouts*; sums over the windows of all other layouts are reused."""
         found = copy(self)
         for name in ("_groups", "items", "logs", "noise_sd", "anchors", "_in_d"):
             known = getattr(self, name)
@@ -128,20 +128,20 @@ class Problem:
         return found
 
     def predict(self, fit: Fit, layouts: Sequence[Layout], looks: Looks) -> Prediction:
-        """What *fit* says of *layouts*, each with the strangers that were there when it was measured.
+        """Predict *layouts* by *fit*, each with the other processes that ran when it was measured.
 
-        *looks* are those of the layouts that it was fitted to.
+        *looks* are those of the layouts of the fit.
         """
         items = [self.items[layout] for layout in layouts]
         return solve_network(fit.values[None, :], fit.terms, items, self.machine, looks)[1]
 
     def _estimate_looks(self) -> Looks:
-        """Others are seen beside 1x1 alone."""
+        """Estimate the samples' results; the activity of other tasks is only estimated at 1x1."""
         alone = (one for layout in self.anchors for one in self._groups[layout])
         return Looks(spawning_of(self._in_d), estimate_others_s(alone))
 
     def _begin(self, layouts: Sequence[Layout], anchor: SoloDemands | None) -> Array:
-        """Demands to start from: those of 1x1, or of the layout with the fewest threads."""
+        """Return demands to start from: those of 1x1, or of the layout with the fewest threads."""
         if anchor is not None:
             gil_s, child_s, blocked_s, asleep_s = anchor.mean
             return np.array([gil_s, 1.0, child_s, blocked_s, asleep_s])
@@ -153,7 +153,7 @@ class Problem:
 
 
 def _least_squares(compared: StandardResiduals, begin: Array) -> Array:
-    """The same as `least_squares_near`, from afar."""
+    """Minimize as `least_squares_near` does, from any distance."""
     from scipy.optimize import least_squares
 
     found: Array = least_squares(
@@ -169,7 +169,7 @@ def _least_squares(compared: StandardResiduals, begin: Array) -> Array:
 
 
 def parts_of(values: Array, terms: Sequence[str]) -> tuple[Demands, Terms]:
-    """The demands and terms that *values* stand for; what lies outside their bounds is set to them."""
+    """Return the demands and terms of the parameters *values*; values out of bounds are set to these."""
     sets = _sets(values[None, :], _NO_LOOKS)
     demands = Demands(**{name: float(one[0]) for name, one in sets.items()})  # type: ignore[arg-type]
     more = {name: max(0.0, float(value)) for name, value in zip(terms, values[len(NAMES) :], strict=True)}
@@ -177,7 +177,7 @@ def parts_of(values: Array, terms: Sequence[str]) -> tuple[Demands, Terms]:
 
 
 def _sets(values: Array, looks: Looks) -> dict[str, Array]:
-    """The demands that each row of *values* stands for, by the names of `Demands`."""
+    """Return the demands of each row of *values*, by the names of `Demands`."""
     own_s, share, child_s, blocked_s, asleep_s = np.maximum(values[:, :N_DEMANDS], 0.0).T
     share = np.minimum(share, 1.0)
     return {
@@ -194,10 +194,10 @@ def _sets(values: Array, looks: Looks) -> dict[str, Array]:
 def stack_demands(
     values: Array, terms: Sequence[str], items: Sequence[PerItem], looks: Looks
 ) -> LayoutDemands:
-    """Demands of all *items*' layouts for each row of *values*: rows one after the other, layouts within.
+    """Return the demands of all *items*' layouts for each row of *values*: rows in sequence, layouts within.
 
-    Strangers of each layout's windows stand among the cores that processes use beside their items: they take
-    cores, and are active tasks.
+    Other processes in each layout's windows are added to the cores that processes use in addition to items:
+    they use cores, and are active tasks.
     """
     processes = [item.layout.processes for item in items]
     threads = [item.layout.threads for item in items]
@@ -215,7 +215,7 @@ def solve_network(
     looks: Looks,
     near: Equilibrium | None = None,
 ) -> tuple[LayoutDemands, Prediction]:
-    """The network for each row of *values*: rows one after the other, the layouts of *items* within."""
+    """Solve the network for each row of *values*: rows in sequence, the layouts of *items* within."""
     of = stack_demands(values, terms, items, looks)
     if machine.physical_cores is None:
         return of, solve(of, machine, near=near)
@@ -224,9 +224,9 @@ def solve_network(
 
 
 class StandardResiduals:
-    """What is measured beside what the network says, over standard deviations.
+    """Differences between measured values and the network, over standard deviations.
 
-    Parameters stand over their scale, which is about as large as each of them may be.
+    Parameters are divided by their scale, which is about the largest value of each.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class StandardResiduals:
         terms: Sequence[str],
         begin: Array,
     ) -> None:
-        """*begin* are the demands to start from."""
+        """Prepare a fit to *layouts* and *anchor*; *begin* are the demands to start from."""
         item_s = float(begin.sum() - begin[1])
         of_terms = [item_s if term == "threaded_asleep_s" else 0.1 for term in terms]
         self.scale = np.array([item_s, 1.0, item_s, item_s, item_s, 1.0, *of_terms])
@@ -253,7 +253,7 @@ class StandardResiduals:
         self._log_sd = np.array([hypot(THROUGHPUT_SD, problem.noise_sd[layout]) for layout in layouts])
         is_split = [item.worker_s is not None for item in self._items]
         self._is_split = np.array(is_split, dtype=bool) | (not any(is_split))
-        # Where a layout's windows do not tell workers from children, as others do, their sum is compared.
+        # If a layout's windows do not separate workers from children, their sum is compared.
         own_s, child_s = (np.array([getattr(one, n) for one in self._items]) for n in ("own_s", "children_s"))
         self._own_s = np.where(self._is_split, own_s, own_s + child_s)
         self._child_s = np.where(self._is_split, child_s, 0.0)
@@ -264,7 +264,7 @@ class StandardResiduals:
         self._n_reported = 2 + (0 if anchor is None else len(anchor.mean))  #: residuals that are of no layout
 
     def placed(self, start: Fit | None) -> Array:
-        """The parameters of *start*, terms that it has not at 0; None: those to start from."""
+        """Return the scaled parameters of *start*, with missing terms at 0; None: those to start from."""
         found = self._begin.copy()
         if start is not None:
             found[: len(NAMES)] = start.values[: len(NAMES)]
@@ -274,17 +274,17 @@ class StandardResiduals:
         return placed
 
     def rows_of(self, layouts: Collection[Layout]) -> NDArray[np.bool_]:
-        """Which residuals are of *layouts*."""
+        """Return which residuals are those of *layouts*."""
         is_of = [one in layouts for one in self.layouts]
         return np.array([False] * self._n_reported + is_of * _N_FIGURES, dtype=bool)
 
     def log_errors(self, residuals: Array) -> Array:
-        """The logarithms of predicted over measured throughput that *residuals* stand for, (..., layouts)."""
+        """Return log(predicted / measured throughput) for *residuals*, (..., layouts)."""
         errors: Array = self._of_throughput(residuals) * self._log_sd
         return errors
 
     def throughput_square(self, at: Array) -> float:
-        """Mean square of what throughput is off, over its variance; 0 where there is no layout."""
+        """Return the mean square of the throughput errors over their variance; 0 without layouts."""
         off = self._of_throughput(self.look(at)[0])
         return float((off**2).mean()) if len(off) else 0.0
 
@@ -293,16 +293,16 @@ class StandardResiduals:
         return found
 
     def look(self, at: Array) -> tuple[Array, Array]:
-        """Residuals and Jacobian of one set of parameters; the last ones are remembered."""
+        """Return residuals and Jacobian of one set of parameters; the last result is cached."""
         if self._looked is None or not np.array_equal(self._looked[0], at):
             rows, jacobians = self.linear(at[None, :])
             self._looked = at.copy(), rows[0], jacobians[0]
         return self._looked[1:]
 
     def linear(self, at: Array) -> tuple[Array, Array]:
-        """Residuals of many sets of parameters, (sets, residuals), and the Jacobian of each, by differences.
+        """Return residuals of many sets of parameters, (sets, residuals), and their Jacobians by differences.
 
-        In one solution of the network.
+        All come from one solution of the network.
         """
         n = at.shape[1]
         steps = np.full(at.shape, _STEP)
@@ -315,13 +315,13 @@ class StandardResiduals:
         return found[:, 0], slopes.transpose(0, 2, 1)
 
     def slopes(self, at: Array, off: Array, first: int) -> Array:
-        """The columns of the Jacobian *at* one set of parameters from the *first* term on; *off* is known."""
+        """Return the Jacobian's columns from the *first* term on, for *at* with residuals *off*."""
         found = self.rows(at + _STEP * np.eye(len(at))[first:])
         slopes: Array = (found - off).T / _STEP
         return slopes
 
     def rows(self, at: Array) -> Array:
-        """Residuals of many sets of parameters, (sets, residuals), in one solution of the network."""
+        """Return residuals of many sets of parameters, (sets, residuals), by one solution."""
         values = at * self.scale
         off = values[:, _GAIN] - self._machine.smt_gain_ratio
         reported = [((1 - values[:, 1]) / _GIL_SHARE_SD)[:, None], (off / _SMT_GAIN_SD)[:, None]]
@@ -344,7 +344,7 @@ class StandardResiduals:
             (np.where(self._is_split, own_s, own_s + child_s), self._own_s),
             (np.where(self._is_split, child_s, 0.0), self._child_s),
         ):
-            # of what an item asks for in CPU, so that a demand of next to nothing is not taken for a law
+            # of the CPU demand of an item, so that a demand near 0 does not get a large weight
             sd = CPU_SD * np.maximum(of_window, 0.1 * self._service_s)
             reported.append((of_model - of_window) / np.maximum(sd, _LEAST_S))
         for model, window, sd in (
@@ -355,7 +355,7 @@ class StandardResiduals:
         return reported
 
     def _blocked(self) -> tuple[Array, Array]:
-        """Measured, and its standard deviation: infinite where nobody told."""
+        """Return the measured uninterruptible waits and their sd: infinite if not measured."""
         seen = np.array([item.blocked_s or 0.0 for item in self._items])
         looks = np.array([item.length_s for item in self._items])
         residence_s = np.array([item.residence_s for item in self._items])
@@ -370,7 +370,7 @@ class StandardResiduals:
 
 
 def _pull(anchor: SoloDemands) -> Array:
-    """Whitens the difference from what 1x1 says: the inverse square root of its covariance."""
+    """Return the matrix that whitens differences from 1x1: the inverse square root of its covariance."""
     covariance = anchor.root @ anchor.root.T
     floor = (_LEAST_SE * np.maximum(anchor.mean, 0.02 * anchor.mean.sum())) ** 2
     sizes, axes = np.linalg.eigh(covariance + np.diag(floor))

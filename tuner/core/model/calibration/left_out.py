@@ -19,14 +19,14 @@ from tuner.core.model.calibration.per_item import log_throughputs
 from tuner.core.model.demand import Array
 from tuner.core.model.nodes import Indices
 
-# Fits that are near one that is known: of all folds at once, and with one term more. For choosing terms.
+# Fits near a known fit: of all folds at once, and with one more term. Used to choose terms.
 #
-# A study of 22 layouts asks for 500 such fits, of some 30 solutions of the network each. All folds together
+# A study of 22 layouts needs 500 such fits, of some 30 solutions of the network each. All folds together
 # take about as many as one of them: each starts from the fit that saw all layouts and goes on by steps of
-# Gauss and Newton with the Jacobian of that fit, less the rows of what is left out and brought up to date by
-# Broyden's rule, so that the network is solved once for each step, for all folds in one go. Where a fold
-# leads far away, its Jacobian is taken anew. What comes out is near enough to choose by, within 0.2 % of
-# throughput as a rule; what is told of layouts left out are fits of their own (`left_out`).
+# Gauss and Newton with the Jacobian of that fit, without the rows of left-out layouts and updated by
+# Broyden's rule, so that the network is solved once for each step, for all folds at once. If a fold
+# leads far away, its Jacobian is computed again. The result is accurate enough for the choice, within 0.2 %
+# of throughput as a rule; reported errors of left-out layouts come from separate fits (`left_out`).
 
 _MOST_STEPS = 6  #: with one Jacobian
 _MOST_TURNS = 4  #: Jacobians
@@ -35,12 +35,12 @@ _FAR = 0.02  #: change of a logarithm of throughput, from where the Jacobian was
 
 
 def log_errors(problem: Problem, folds: Sequence[Sequence[Layout]], fit: Fit) -> list[float]:
-    """Of each layout of *folds*, in their order: how far off a fit is that did not see its fold.
+    """Return the error of each layout of *folds*, in their order, by a fit without its fold.
 
     Args:
-        problem: what was measured.
-        folds: no layout stands in two, 1x1 in none.
-        fit: to all layouts; those of the folds have its terms.
+        problem: the measurements.
+        folds: disjoint groups of layouts, without 1x1.
+        fit: fit to all layouts; the fits of the folds have its terms.
 
     Returns:
         The logarithm of predicted over measured throughput.
@@ -63,7 +63,7 @@ def log_errors(problem: Problem, folds: Sequence[Sequence[Layout]], fit: Fit) ->
             break
     errors = compared.log_errors(off)
     for n in np.union1d(left, np.flatnonzero(_costs(off, seen) > cost + 1e-9)):
-        # it does not settle: fitted by itself
+        # it does not converge: fitted separately
         own = problem.fit([one for one in layouts if one not in folds[n]], fit.terms, fit)
         errors[n] = compared.log_errors(compared.rows(compared.placed(own)[None, :])[0])
     return [float(errors[n, compared.layouts.index(one)]) for n, fold in enumerate(folds) for one in fold]
@@ -77,7 +77,7 @@ def _walk(
     off: Array,
     left: Indices,
 ) -> NDArray[np.bool_]:
-    """Go on with the folds *left* until they settle; which did. *at*, *off*, *jacobian* are written over."""
+    """Step the folds *left* until they converge; return which did. Overwrites *at*, *off*, *jacobian*."""
     settled = np.ones(len(at), dtype=bool)
     settled[left] = False
     for _ in range(_MOST_STEPS):
@@ -87,13 +87,13 @@ def _walk(
             settled[n] = np.abs(steps[i]).max() <= _SETTLED
         at[left] += steps
         foretold = before + (jacobian[left] @ steps[:, :, None])[:, :, 0]
-        off[left] = foretold  # of a step that is the last one nothing more is asked
+        off[left] = foretold  # the last step needs no exact residuals
         moves = ~settled[left]
         left, steps, foretold = left[moves], steps[moves], foretold[moves]
         if not len(left):
             break
         off[left] = compared.rows(at[left])
-        # Broyden's update: along the step the Jacobian is now what it was seen to be
+        # Broyden's update: along the step the Jacobian now equals the measured difference
         unseen = off[left] - foretold
         squares = np.maximum((steps**2).sum(axis=1), 1e-300)
         jacobian[left] += unseen[:, :, None] * (steps / squares[:, None])[:, None, :]
@@ -101,9 +101,9 @@ def _walk(
 
 
 def nearly_without(problem: Problem, fold: Sequence[Layout], fit: Fit) -> Fit:
-    """To begin at where *fold* is left out: *fit*, to all layouts, a step on towards what the others say.
+    """Return a start for a fit without *fold*: *fit*, to all layouts, one step towards the remaining layouts.
 
-    What 1x1 says by itself is not taken back, where it is in the fold.
+    The information of 1x1 is not removed if 1x1 is in the fold.
     """
     compared = problem.compared(list(problem.items), fit.terms)
     at, seen = compared.placed(fit), ~compared.rows_of(fold)
@@ -113,14 +113,14 @@ def nearly_without(problem: Problem, fold: Sequence[Layout], fit: Fit) -> Fit:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What one term more is worth if the model were linear."""
+    """Value of one additional term if the model were linear."""
 
     cost: float  #: that it takes off
     near: Fit  #: to begin at where it is fitted
 
 
 def gains_of_terms(problem: Problem, terms: Sequence[str], fit: Fit) -> dict[str, Gain]:
-    """What each of *terms* is worth beside those that *fit*, to all layouts, has."""
+    """Return the value of each of *terms* in addition to those of *fit*, a fit to all layouts."""
     compared = problem.compared(list(problem.items), (*fit.terms, *terms))
     at = compared.placed(fit)
     n_known = len(fit.values)
@@ -154,7 +154,7 @@ _USUAL_DF = 2
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """A layout as it was measured, and as a calibration predicts it that did not see it."""
+    """A measured layout, and its prediction by a calibration without it."""
 
     layout: Layout
     measured_per_s: float
@@ -166,12 +166,12 @@ class HeldOut:
 
     @property
     def log_error(self) -> float:
-        """The logarithm of predicted over measured throughput."""
+        """Return the logarithm of predicted over measured throughput."""
         return log(self.predicted_per_s / self.measured_per_s)
 
 
 def launch_noise_sd(groups: Mapping[Layout, Sequence[Clocks]]) -> float:
-    """Standard deviation of a launch's log throughput, over all layouts; 2 % weighs as much as two more."""
+    """Estimate the sd of a launch's log throughput, over all layouts; a prior of 2 % counts as two more."""
     squares, df = _USUAL_DF * _USUAL_LAUNCH_SD**2, _USUAL_DF
     for windows in groups.values():
         launches = log_throughputs(windows)
@@ -181,7 +181,7 @@ def launch_noise_sd(groups: Mapping[Layout, Sequence[Clocks]]) -> float:
 
 
 def left_out(problem: Problem, folds: Sequence[Sequence[Layout]], start: Fit) -> list[HeldOut]:
-    """The layouts of each fold, predicted by a fit to all others; *start* is one to all."""
+    """Predict the layouts of each fold by a fit to all other layouts; *start* is a fit to all."""
     found = []
     for fold in folds:
         seen = problem.without(fold)
@@ -197,7 +197,7 @@ def predicted_by(
     layouts: Sequence[Layout],
     method: Literal["alone", "joint"] = "joint",
 ) -> list[HeldOut]:
-    """*layouts* as they were measured, and what *fit* says of them, a fit to *seen*, which has them not."""
+    """Return *layouts* as measured and as predicted by *fit*, a fit to *seen*, which does not have them."""
     reported = problem.predict(fit, layouts, seen.looks)
     return [
         HeldOut(
@@ -214,18 +214,18 @@ def predicted_by(
 
 
 def folds_of(problem: Problem) -> list[list[Layout]]:
-    """Every layout but 1x1 once, at most 8 folds; neighbours in different ones."""
+    """Return at most 8 folds with every layout but 1x1 once; neighbours are in different folds."""
     layouts = [layout for layout in problem.items if layout.total_threads > 1]
     n_folds = min(_FOLDS, len(layouts))
     return [layouts[n::n_folds] for n in range(n_folds)]
 
 
 def with_terms_of_worth(problem: Problem, base: Fit) -> Fit:
-    """The fit to all layouts with the terms that make layouts left out come out better, by more than chance.
+    """Return the fit to all layouts with the terms that predict left-out layouts better, beyond chance.
 
-    They are at most 2, mostly none: then it is *base*. A term is tried where it takes something off the sum
-    of squares of what was seen; it is kept where the mean square error of layouts left out falls by more
-    than the standard error of that difference.
+    They are at most 2, mostly none: then it is *base*. A term is tried if it reduces the sum of squares of
+    the measured layouts; it is kept if the mean square error of left-out layouts falls by more than the
+    standard error of that difference.
     """
     if len(problem.items) < _LEAST_LAYOUTS:
         return base
@@ -244,7 +244,7 @@ def with_terms_of_worth(problem: Problem, base: Fit) -> Fit:
 
 
 def _with_one_more(problem: Problem, fit: Fit) -> Iterator[Fit]:
-    """Fits with one term more than *fit*, each of which is better by more than a useless one would be."""
+    """Yield fits with one more term than *fit*, each better by more than a useless term would be."""
     terms = [term for term in _sensible(problem, fit) if term not in fit.terms]
     for term, gain in gains_of_terms(problem, terms, fit).items() if terms else ():
         if gain.cost > _WORTH / 2 * _NEARLY:

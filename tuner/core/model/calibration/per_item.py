@@ -16,7 +16,7 @@ from tuner.core.model.demand import Array
 
 @dataclass(frozen=True, slots=True)
 class PerItem:
-    """Seconds per item finished well, what failed items took included; None: nobody told."""
+    """Seconds per well finished item, including those of failed items; None: not known."""
 
     layout: Layout
     n_windows: int
@@ -36,22 +36,22 @@ class PerItem:
 
     @property
     def throughput_per_s(self) -> float:
-        """Items finished well, per second."""
+        """Return the items that finished well, per second."""
         return self.n_done / self.length_s
 
     @property
     def residence_s(self) -> float:
-        """From an item's begin to its end, where there always is another one to do."""
+        """Return the seconds from an item's begin to its end, if there is always a next item."""
         return self.layout.total_threads * self.length_s / self.n_done
 
     @property
     def own_s(self) -> float:
-        """CPU of the workers' own threads; of the whole service where nobody told them apart."""
+        """Return the CPU of the workers' own threads; of the whole service if not separated."""
         return self.service_s if self.worker_s is None else self.worker_s
 
     @property
     def children_s(self) -> float:
-        """CPU that the item waits for: of children (0 where nobody told them apart) and of backends."""
+        """Return the CPU that the item waits for: of children (0 if not separated) and of backends."""
         return (self.child_s or 0.0) + self.backend_s
 
 
@@ -85,18 +85,18 @@ def per_item(windows: Sequence[Clocks]) -> PerItem:
 
 
 def by_launch(windows: Iterable[Clocks]) -> list[list[Clocks]]:
-    """The windows of each launch together."""
+    """Group the windows by launch."""
     return _group(windows, lambda one: one.launch_id)
 
 
 def by_layout(windows: Iterable[Clocks]) -> dict[Layout, list[Clocks]]:
-    """The windows of each layout together, layouts in their order."""
+    """Group the windows by layout, with layouts in their order."""
     groups = _group(windows, lambda one: one.layout)
     return {group[0].layout: group for group in sorted(groups, key=lambda group: group[0].layout)}
 
 
 def log_throughputs(windows: Sequence[Clocks]) -> Scatter:
-    """Of the launches of one layout: each counts once, however many windows it has."""
+    """Return the scatter of the launches of one layout: each counts once, for any number of windows."""
     several = [one.launches for one in windows if one.launches is not None]
     one_by_one = by_launch(one for one in windows if one.launches is None)
     if one_by_one:
@@ -107,7 +107,7 @@ def log_throughputs(windows: Sequence[Clocks]) -> Scatter:
 
 
 def log_throughput(launch: Sequence[Clocks]) -> float:
-    """Of the windows of one launch together: the logarithm of what `per_item` says."""
+    """Return the logarithm of the throughput of one launch, over all its windows."""
     return log(sum(one.n_done for one in launch) / fsum(one.length_s for one in launch))
 
 
@@ -124,7 +124,7 @@ def _group(windows: Iterable[Clocks], key: Callable[[Clocks], Hashable]) -> list
     return list(groups.values())
 
 
-# What looks at tasks tell that no clock does: the start of children, and who else is active for an item.
+# Figures that come from samples of tasks, not from clocks: children's start, and tasks active for an item.
 
 
 _LOOKS_PER_S = 1.0
@@ -139,18 +139,18 @@ _STRANGERS_WAIT = 0.5  #: what strangers may wait for a core meanwhile, of what 
 
 @dataclass(frozen=True, slots=True)
 class Spawning:
-    """Looks that found a task of the service in state D."""
+    """Samples that found a task of the service in state D."""
 
     n_starting: float  #: it was starting a child
     n_other: float  #: it was not
 
     @property
     def ratio(self) -> float:
-        """The part of the uninterruptible waiting that is the start of children, most likely."""
+        """Return the most likely part of the uninterruptible waiting that is the start of children."""
         return self.n_starting / (self.n_starting + self.n_other)
 
     def drawn(self, n: int, seed: int) -> Array:
-        """So many draws of the part."""
+        """Return *n* draws of that part."""
         random = np.random.default_rng((seed, _STREAM))
         found: Array = random.beta(self.n_starting + 0.5, self.n_other + 0.5, n)
         return found
@@ -158,7 +158,7 @@ class Spawning:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What looks said of an item."""
+    """Results of sampling the state of tasks."""
 
     spawning: Spawning | None = (
         None  #: the part of uninterruptible waiting that starts children; None: not known
@@ -167,33 +167,33 @@ class Looks:
 
     @property
     def spawning_ratio(self) -> float:
-        """The part of the uninterruptible waiting that is the start of children; 0 where it is not known."""
+        """Return the part of uninterruptible waiting that is the start of children; 0 if not known."""
         return 0.0 if self.spawning is None else self.spawning.ratio
 
 
 def estimate_looks(windows: Sequence[Clocks]) -> Looks:
-    """What *windows*, of any layouts, say by the looks that were taken in them."""
+    """Estimate the results of the samples in *windows*, of any layouts."""
     return Looks(estimate_spawning(windows), estimate_others_s(windows))
 
 
 def estimate_spawning(windows: Iterable[Clocks]) -> Spawning | None:
-    """What *windows*, of any layouts, say of the start of children.
+    """Estimate the part of children's start from *windows*, of any layouts.
 
-    Layouts are asked in the order of their threads, until enough was seen. None: nobody could tell (an
-    older study, workers of another user), or hardly a look found a thread in D. What starting children
-    takes is then a part of the uninterruptible waiting that nobody knows.
+    Layouts are used in the order of their threads, until there are enough samples. Return None if it was not
+    measured (an older study, workers of another user), or if few samples found a thread in D. The start of
+    children is then an unknown part of the uninterruptible waiting.
     """
     return spawning_of({layout: looks_in_d(of_layout) for layout, of_layout in by_layout(windows).items()})
 
 
 def looks_in_d(windows: Iterable[Clocks]) -> tuple[float, float]:
-    """Looks of *windows* that found a task in D: starting a child, and not."""
+    """Return the samples of *windows* that found a task in D: starting a child, and not."""
     looks = [_in_d(one) for one in windows]
     return fsum(starting for starting, _ in looks), fsum(other for _, other in looks)
 
 
 def spawning_of(in_d: Mapping[Layout, tuple[float, float]]) -> Spawning | None:
-    """`estimate_spawning` of windows that are counted already: `looks_in_d` of each layout."""
+    """Return `estimate_spawning` for the counts of `looks_in_d` of each layout."""
     n_starting = n_other = 0.0
     for layout in sorted(in_d, key=lambda one: (one.total_threads, one.threads)):
         starting, other = in_d[layout]
@@ -205,22 +205,22 @@ def spawning_of(in_d: Mapping[Layout, tuple[float, float]]) -> Spawning | None:
 
 
 def estimate_others_s(windows: Iterable[Clocks]) -> float:
-    """Seconds per item in which tasks of others are active for it, by those of *windows* that are of 1x1.
+    """Estimate the seconds per item in which other tasks are active for it, from *windows* of 1x1.
 
-    What was active beside the item's own computing, its waiting for a core or uninterruptibly, and strangers.
-    Looks are few: what they say is drawn to nothing, the more the less sure it is (the mean of a normal
-    distribution after looking, where it was around 0 before). Counts scatter like Poisson's at most, and
-    strangers that wait for a core may be taken for it. 0 where nobody looked, or not at 1x1: larger layouts
-    have lines for cores and the GIL that make as many tasks active.
+    These are the active tasks less the item's computing, its waiting for a core or uninterruptibly, and other
+    processes. Samples are few, so the estimate is shrunk towards 0 by its uncertainty (posterior mean of a
+    normal distribution with a prior around 0). Counts scatter at most like Poisson's, and other processes
+    that wait for a core may be included. It is 0 without samples at 1x1: in larger layouts the lines for
+    cores and the GIL make as many tasks active.
     """
     alone = [one for one in windows if one.layout.total_threads == 1 and one.n_active is not None]
     if not alone:
         return 0.0
     item = per_item(alone)
-    if item.n_active is None:  # of a launch that is not of one kind
+    if item.n_active is None:  # a launch with windows of different kinds
         return 0.0
     n_active = item.n_active
-    # where the kernel keeps no account of a wait, who waits so is taken for another
+    # if the kernel does not count a kind of wait, a thread in it is counted as another task
     own_s = item.own_s + item.children_s
     own_s += sum(one for one in (item.delay_s, item.beside_delay_s, item.blocked_s) if one is not None)
     strangers = fsum(one.strangers_cores * one.length_s for one in alone) / item.length_s
@@ -232,7 +232,7 @@ def estimate_others_s(windows: Iterable[Clocks]) -> float:
 
 
 def _in_d(window: Clocks) -> tuple[float, float]:
-    """Looks that found a task in D: starting a child, and not; none where nobody told."""
+    """Return the samples that found a task in D: starting a child, and not; 0 if not measured."""
     if window.spawning_s is None or window.blocked_s is None:
         return 0.0, 0.0
     starting_s = min(window.spawning_s, window.blocked_s)

@@ -21,7 +21,7 @@ _NOTHING_RATIO = 1e-4  #: of an item's time: a demand that is surely less has no
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How sure intervals are to be, and how many draws of the demands are made from which seed."""
+    """Confidence of intervals, number of draws of the demands, and the seed."""
 
     confidence: float = CONFIDENCE  #: of each interval by itself
     n_draws: int = N_DRAWS  #: at most 4000
@@ -33,11 +33,11 @@ AS_USUAL = Sampling()
 
 @dataclass(frozen=True, slots=True)
 class FittedDemands:
-    """Demands as a calibration found them, multivariate Student's t.
+    """Fitted demands of a calibration, with a multivariate Student's t distribution.
 
     The values are own CPU, the share of it that holds the GIL, CPU of children, uninterruptible waiting
-    with the start of children, waiting asleep, and then the *terms*. What lies outside their bounds is set
-    to them.
+    with the start of children, waiting asleep, and then the *terms*. Values outside their bounds are set to
+    the bounds.
     """
 
     values: Array  #: (5 + terms,)
@@ -49,16 +49,16 @@ class FittedDemands:
 
     @property
     def demands(self) -> Demands:
-        """The most likely ones."""
+        """Return the most likely demands."""
         part = np.array([self.looks.spawning_ratio])
         return self._demands(self._fields(self.values[None, :], part))[0]
 
     def sampled(
         self, sampling: Sampling
     ) -> tuple[tuple[Demands, ...], tuple[Terms, ...], dict[str, Estimate]]:
-        """Draws of the demands, the terms drawn with each, and an interval of each demand that is any.
+        """Return draws of the demands, the terms drawn with each, and an interval of each demand above 0.
 
-        The start of children has one, too, where they were seen to take CPU and it is known to be nothing.
+        The start of children has one, too, if children used CPU and the start is known to take no time.
         """
         values = self._drawn(sampling.seed)
         n_drawn, spawning = len(values), self.looks.spawning
@@ -84,13 +84,13 @@ class FittedDemands:
         return drawn
 
     def _fields(self, values: Array, spawning_ratio: Array) -> Array:
-        """`SECONDS` of each row."""
+        """Return `SECONDS` of each row."""
         own_s, share, child_s, blocked_s, asleep_s = np.maximum(values[:, :N_DEMANDS], 0.0).T
         share = np.minimum(share, 1.0)
         spawn_s = spawning_ratio * blocked_s
         parts = (own_s * share, own_s * (1 - share), child_s, asleep_s, blocked_s - spawn_s, spawn_s)
         fields = np.stack(parts, axis=1)
-        # Few launches leave tails in which an item would ask for nothing: this much at least.
+        # With few launches, tails include items without any demand: set a least demand.
         least = _LEAST_RATIO * self.values[[0, 2, 3, 4]].sum()
         fields[fields.sum(axis=1) < least, 0] = least
         return fields

@@ -1,25 +1,26 @@
 """The bottleneck of a layout: the GIL, the cores, waiting, a backend, memory.
 
-The station with the highest utilization bounds throughput: no more than 1 / utilization of what passes now
-can ever pass (utilization law). So, by the CPU clocks of a layout's windows:
+The station with the highest utilization bounds throughput: at most 1 / utilization of the present throughput
+is possible (utilization law). So, by the CPU clocks of a layout's windows:
 
-- A station that is busy for `BUSY` of the time or more binds.
-- One whose utilization is `NEAR` of that or more binds as well: relieving the first alone brings 5 % at most.
-- Where none is so busy, more threads would help: the layout waits. It waits for something that items share (a
-  backend) where its threads spend more of their time on that than on anything else: in uninterruptible waits
+- A station that is busy for `BUSY` of the time or more is a bottleneck.
+- So is one whose utilization is `NEAR` of that or more: relieving the first alone gains 5 % at most.
+- If no station is so busy, more threads would help: the layout waits. It waits for something that items share
+  (a backend) if its threads spend more of their time on that than on anything else: in uninterruptible waits
   (disks, NFS), or longer in waits than an item alone.
-- Strangers on the box give way to a service that wants more. Where they use more of full cores than the
-  service does, the cores bind only if its threads wait for them for 1 - `BUSY` of their time or more.
+- Other processes on the host give way to a service that needs more. If they use more of the full cores than
+  the service does, the cores are a bottleneck only if its threads wait for them for 1 - `BUSY` of their time
+  or more.
 - The backends that the config names work for the items, on the same cores: their CPU fills these as that of
   children does, and meanwhile a thread sleeps.
-- The load generator's connections bind where no station is busy and they leave the service without requests:
-  they spread so unevenly that threads lack one while other workers have too many, or a process works on as
-  many requests as come (an event loop) and more clients were not seen to bring nothing. Such a layout was
-  not measured, the load was.
-- Memory binds where a limit keeps the layout out, or where tasks waited for memory.
+- The load generator's connections are the bottleneck if no station is busy and they leave the service without
+  requests: they spread so unevenly that some threads lack one while other workers have too many, or a process
+  works on as many requests as arrive (an event loop) and more clients were not measured to be useless. Such a
+  measurement is one of the load, not of the layout.
+- Memory is the bottleneck if the layout exceeds a limit, or if tasks waited for memory.
 
-Own CPU of a worker counts as time with its GIL, less what a calibration knows to be without: an upper end
-where C code lets go of it.
+Own CPU of a worker counts as time with its GIL, less the part that a calibration estimates to be without: an
+upper bound if C code releases the GIL.
 
 Source: Denning & Buzen, The operational analysis of queueing network models (1978).
 """
@@ -54,7 +55,7 @@ _LITTLE = 0.1  #: backends that use less than that of the workers' CPU are a sma
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number, and whether it was seen or follows from the model."""
+    """A number, and whether it was measured or follows from the model."""
 
     value: float
     source: Source
@@ -62,7 +63,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What binds a layout, and by which figures."""
+    """The bottlenecks of a layout, with the figures that show them."""
 
     layout: Layout
     what: tuple[What, ...]  #: what binds, the most first; never empty
@@ -81,21 +82,21 @@ class Diagnosis:
     beside_cores: float = 0.0  #: what masters and threads use that work on no items, as far as told apart
 
     def n_threads(self, share: Share) -> Figure | None:
-        """How many of the layout's threads that is at a time, on average; None: not known."""
+        """Return how many of the layout's threads that share is on average; None if not known."""
         found = self.shares.get(share)
         n = (self.shape or self.layout).total_threads
         return None if found is None else Figure(found.value * n, found.source)
 
 
 def diagnose(seen: Sequence[Evidence], machine: Machine, demands: Demands | None) -> list[Diagnosis]:
-    """What binds each of the layouts *seen*, one each, in their order.
+    """Return the bottlenecks of each of the layouts *seen*, in their order.
 
     Args:
         seen: one per layout.
-        machine: what they ran on; its foreign_cores are not used, as windows tell them.
-        demands: for what cannot be seen from outside: how long items wait, and how much of a worker's CPU
-            needs the GIL; CPU per item is each layout's own. None: threads in line for the GIL cannot be
-            told from threads asleep; nor can they in a layout whose items all failed.
+        machine: the host; its foreign_cores are not used, because windows have them.
+        demands: for figures that cannot be measured from outside: how long items wait, and the part of a
+            worker's CPU that needs the GIL; CPU per item is that of each layout. None: threads in line for
+            the GIL cannot be separated from threads asleep, as in a layout whose items all failed.
     """
     if demands is None:
         return [diagnose_one(one, machine, None) for one in seen]
@@ -109,17 +110,17 @@ def diagnose(seen: Sequence[Evidence], machine: Machine, demands: Demands | None
 def diagnose_one(
     seen: Evidence, machine: Machine, expected: Expected | None, gil_ratio: float = 1.0
 ) -> Diagnosis:
-    """What binds one layout; *gil_ratio* is the share of its workers' own CPU that needs the GIL."""
+    """Return the bottlenecks of one layout; *gil_ratio* is the share of workers' CPU that needs the GIL."""
     utilization = _utilization(seen, machine, gil_ratio)
     levels = {station: figure.value for station, figure in utilization.items()}
     shares = _shares(seen, machine, expected, levels)
     amounts = {name: figure.value for name, figure in shares.items()}
     gain_ratio = None if expected is None else expected.gain_ratio
     if levels["cores"] >= BUSY and seen.others_cpu_s > seen.items_cpu_s:
-        # whoever deals items out, sends requests or answers queries may wait for a core, too: waits that are
-        # longer than an item's alone do not show that items share something
+        # threads that deal items out, send requests or answer queries may wait for a core, too: waits longer
+        # than those of an item alone do not show that items share a resource
         amounts["elsewhere"] = amounts.get("elsewhere", 0.0) + amounts.pop("contended", 0.0)
-        gain_ratio = None  # what others would leave to more threads is not known
+        gain_ratio = None  # the CPU that other processes would leave to more threads is not known
         line = _whole_line(seen, shares.get("core_line"), is_modelled=expected is not None)
         if line is not None and _makes_way(seen, line, amounts.get("python", 0.0)):
             levels["cores"] = seen.items_cpu_s / (seen.length_s * machine.cores)
@@ -161,7 +162,7 @@ def _makes_way(seen: Evidence, line: float, python: float) -> bool:
 
 
 def lacks_requests(seen: Evidence) -> bool:
-    """Whether the clients left the service without requests that it could have worked on, cores aside."""
+    """Return whether the clients sent fewer requests than the service could work on, cores aside."""
     if seen.load is None:
         return False
     spread = seen.load.spread
@@ -179,14 +180,14 @@ def find_bottlenecks(
     short_of_memory: bool = False,
     short_of_requests: bool = False,
 ) -> tuple[What, ...]:
-    """The rule: what binds, the most first; never empty.
+    """Return the bottlenecks, the most important first; never empty.
 
     Args:
         utilization: of the stations there are, 0 to 1.
         shares: of the threads' time.
         gain_ratio: throughput with twice the threads over that with these; None: not known, taken for a gain.
-        short_of_memory: a limit keeps it out, or tasks waited for memory.
-        short_of_requests: see `lacks_requests`; it counts where no station is busy.
+        short_of_memory: the layout exceeds a memory limit, or tasks waited for memory.
+        short_of_requests: see `lacks_requests`; it counts if no station is busy.
     """
     if short_of_memory:
         return ("memory",)
@@ -204,7 +205,7 @@ def find_bottlenecks(
 
 
 def _at_once(shares: Mapping[Share, float]) -> float:
-    """The largest of: computing, standing in line, an item's own waits."""
+    """Return the largest share of: computing, waiting in line, an item's own waits."""
     groups: tuple[tuple[Share, ...], ...] = (
         ("python", "child", "master"),
         ("core_line", "gil_line"),
@@ -227,12 +228,13 @@ def _utilization(seen: Evidence, machine: Machine, gil_ratio: float) -> dict[Sta
 
 
 def _held_at_least(seen: Evidence) -> float:
-    """The share of time that the GIL of a process is held, at least: nobody waits for one that is not.
+    """Return a lower bound of the share of time that the GIL of a process is held.
 
-    While it is held, all threads of the process but one may wait: their mean number is at most so many times
-    that share. So a GIL is seen that is held by who sleeps or computes in C: its CPU says nothing of it.
+    Threads wait only for a held GIL, and then at most all threads of the process but one: their mean number
+    is at most that many times the share. So it covers a GIL held by a thread that sleeps or computes in C,
+    which no CPU clock shows.
     """
-    n_others = seen.shape.threads - (0 if _has_helpers(seen) else 1)  # a thread beside the items' may hold it
+    n_others = seen.shape.threads - (0 if _has_helpers(seen) else 1)  # a thread without items may hold it
     if seen.gil_waiting_s is None or not n_others:
         return 0.0
     n_waiting = seen.gil_waiting_s / (seen.length_s * seen.shape.processes)
@@ -240,14 +242,14 @@ def _held_at_least(seen: Evidence) -> float:
 
 
 def _has_helpers(seen: Evidence) -> bool:
-    """Whether its processes have threads at work beside those of the items."""
+    """Return whether the processes have busy threads in addition to those of the items."""
     return seen.helping_cpu_s > _FEW * seen.own_cpu_s
 
 
 def _has_core_line(seen: Evidence) -> bool:
-    """Whether nobody but the items' threads waits for a core: of children and backends no clock tells it.
+    """Return whether only the items' threads wait for a core; it is not measured for children and backends.
 
-    Where these use next to nothing of the time that the threads have, their line is none either.
+    If these use only a small part of the threads' time, their wait is negligible, too.
     """
     children_s, hardly_s = seen.of_children_s, _FEW * seen.length_s * seen.shape.total_threads
     if children_s is None or children_s > max(_FEW * seen.own_cpu_s, hardly_s):
@@ -256,7 +258,7 @@ def _has_core_line(seen: Evidence) -> bool:
 
 
 def _whole_line(seen: Evidence, line: Figure | None, *, is_modelled: bool) -> float | None:
-    """The share of time in which items wait for a core, in children and backends too; None: not known."""
+    """Return the share of time in which items wait for a core, children and backends included, or None."""
     if line is None or is_modelled or _has_core_line(seen):
         return None if line is None else line.value
     ratio = _alike_ratio(seen)
@@ -264,10 +266,10 @@ def _whole_line(seen: Evidence, line: Figure | None, *, is_modelled: bool) -> fl
 
 
 def _alike_ratio(seen: Evidence) -> float | None:
-    """How long children and backends wait for a core, over how long items' threads do.
+    """Return the wait for a core of children and backends, over that of items' threads.
 
-    Where they compute less than the workers do, they are taken to wait as long for each second of it; None
-    where they compute more.
+    If they compute less than the workers, they are assumed to wait as long for each second of CPU; None if
+    they compute more.
     """
     awaited_s = _awaited_s(seen)
     own_s = seen.own_cpu_s if seen.item_cpu_s is None else seen.item_cpu_s
@@ -275,7 +277,7 @@ def _alike_ratio(seen: Evidence) -> float | None:
 
 
 def _awaited_s(seen: Evidence) -> float:
-    """CPU of children, a master's included where it is not told apart, and of backends."""
+    """Return the CPU seconds of backends and children, a master's included if not separated."""
     children_s = seen.of_children_s
     return (seen.child_cpu_s if children_s is None else children_s) + seen.backend_cpu_s
 
@@ -286,7 +288,7 @@ def _shares(
     expected: Expected | None,
     utilization: Mapping[Station, float],
 ) -> dict[Share, Figure]:
-    """What threads spend their time on: what clocks say as it is, the rest as the model divides it."""
+    """Return the shares of the threads' time: measured by clocks, the rest divided by the model."""
     n, thread_s = seen.shape.total_threads, seen.length_s * seen.shape.total_threads
     item_s = seen.own_cpu_s if seen.item_cpu_s is None else min(seen.item_cpu_s, seen.own_cpu_s)
     children_s = seen.of_children_s
@@ -295,7 +297,7 @@ def _shares(
         measured["master"] = seen.child_cpu_s / thread_s
     else:
         measured["child"] = children_s / thread_s
-    if seen.run_delay_s is not None:  # of the items' threads; what they wait for may stand in line, too
+    if seen.run_delay_s is not None:  # of the items' threads; children and backends may wait in line, too
         measured["core_line"] = max(0.0, seen.run_delay_s - (seen.gil_waking_s or 0.0)) / thread_s
     if seen.gil_waiting_s is not None and machine.has_gil and (seen.shape.threads > 1 or _has_helpers(seen)):
         measured["gil_line"] = seen.gil_waiting_s / thread_s
@@ -314,7 +316,7 @@ def _shares(
     awaited_s = _awaited_s(seen)
     if "core_line" not in measured:
         modelled["core_line"] = expected.n_core_waiting / n
-    elif not _has_core_line(seen):  # the part of those at whom nobody looks
+    elif not _has_core_line(seen):  # the part of children and backends, which is not measured
         ratio = _alike_ratio(seen)
         modelled["core_line"] = (
             expected.n_core_waiting / n * awaited_s / (seen.own_cpu_s + awaited_s)
@@ -326,13 +328,13 @@ def _shares(
     known = sum(modelled.values())
     if known > rest:
         modelled = {name: share * rest / known for name, share in modelled.items()}
-    else:  # those who wait longer than the model has it wait for a busy station, or for what it has not
-        # a line of the items' threads alone was looked at
+    else:  # threads that wait longer than in the model wait for a busy station, or outside the model
+        # only the line of the items' threads was measured
         open_lines = modelled.keys() - (
             {"core_line"} if "core_line" in measured and awaited_s <= item_s else ()
         )
         where, left = _longest_line(utilization, open_lines), rest - known
-        if where == "contended":  # who deals items out may itself wait for a core, and all others for it
+        if where == "contended":  # the thread that deals items out may wait for a core, and the rest for it
             of_line = left * _dealer_waits(seen)
             modelled["core_line"] = modelled.get("core_line", 0.0) + of_line
             left -= of_line
@@ -345,9 +347,10 @@ def _shares(
 
 
 def _dealer_waits(seen: Evidence) -> float:
-    """For how much of the time in which items' threads wait for one that deals items out it waits for a core.
+    """Return the share of its time that a thread which deals items out waits for a core.
 
-    That is a process's main thread, say, or a master. 0 where it has time left: nobody waits for it then.
+    That thread is a process's main thread, for example, or a master. The share is 0 if it has idle time: then
+    no item waits for it.
     """
     if seen.beside_delay_s is None or not seen.beside_delay_s:
         return 0.0
@@ -357,7 +360,7 @@ def _dealer_waits(seen: Evidence) -> float:
 
 
 def _longest_line(utilization: Mapping[Station, float], modelled: Collection[Share]) -> Share:
-    """Where those stand of whom the model has nothing: a line that was measured has all of its own."""
+    """Return the line of threads that the model does not explain, at the busiest unmeasured station."""
     lines: dict[Station, Share] = {"gil": "gil_line", "cores": "core_line"}
     busy = [
         station for station in lines if utilization.get(station, 0.0) >= BUSY and lines[station] in modelled

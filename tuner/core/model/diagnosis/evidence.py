@@ -43,7 +43,7 @@ AT_A_RATE = (
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """How clients in a closed loop loaded a layout."""
+    """Load of a layout by clients in a closed loop."""
 
     facts: LoadFacts
     spread: ConnectionSpread | None  #: of their connections over the workers; None: not to be seen
@@ -52,7 +52,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was seen of a layout: sums over its windows. None: these clocks were not read."""
+    """Measurements of a layout: sums over its windows. None: these clocks were not read."""
 
     layout: Layout
     length_s: float  #: above 0
@@ -88,60 +88,60 @@ class Evidence:
 
     @property
     def shape(self) -> Layout:
-        """How many processes, and threads in each that share its GIL."""
+        """Return how many processes, and threads in each that share its GIL."""
         return self.own_shape or self.layout
 
     @property
     def is_pooled(self) -> bool:
-        """Whether the layout's threads are processes of a pool, each with a GIL of its own."""
+        """Return whether the layout's threads are processes of a pool, each with a separate GIL."""
         return self.shape.processes != self.layout.processes
 
     @property
     def done_per_s(self) -> float:
-        """Items that finished well, per second."""
+        """Return the items that finished well, per second."""
         return self.n_done / self.length_s
 
     @property
     def others_cores(self) -> float:
-        """Cores that strangers used."""
+        """Return the cores that other processes used."""
         return max(0.0, self.others_cpu_s / self.length_s)
 
     @property
     def items_cpu_s(self) -> float:
-        """CPU of all that works on items: workers, children, backends."""
+        """Return the CPU of all work on items: workers, children, backends."""
         return self.own_cpu_s + self.child_cpu_s + self.backend_cpu_s
 
     @property
     def of_children_s(self) -> float | None:
-        """CPU of the children that items started; None: not told apart from that of a master."""
+        """Return the CPU of the children that items started; None if not separated from that of a master."""
         if self.master_cpu_s is not None:
             return max(0.0, self.child_cpu_s - self.master_cpu_s)
         return None if self.has_master else self.child_cpu_s
 
     @property
     def helping_cpu_s(self) -> float:
-        """CPU of the workers' threads that do not work on items, as far as it is told apart."""
+        """Return the CPU of the workers' threads that do not work on items, if separated."""
         return 0.0 if self.item_cpu_s is None else max(0.0, self.own_cpu_s - self.item_cpu_s)
 
     @property
     def beside_cpu_s(self) -> float:
-        """CPU that no item's thread waits for, as far as it is told apart: of these, and of masters."""
+        """Return the CPU that no item's thread waits for, if separated: of these threads and of masters."""
         return self.helping_cpu_s + (self.master_cpu_s or 0.0)
 
     @property
     def awaited_cpu_s(self) -> float:
-        """CPU that the workers' threads wait for: of children and of backends."""
+        """Return the CPU that the workers' threads wait for: of children and of backends."""
         return self.child_cpu_s + self.backend_cpu_s
 
 
 def evidence_of(
     study: StudyRecord, windows: Iterable[WindowRecord] | Sums, verdicts: Mapping[Layout, Verdict | None]
 ) -> list[Evidence]:
-    """What the windows with CPU clocks show, by layout in the study's order; empty when none has any.
+    """Return the evidence of the windows with CPU clocks, by layout in the study's order.
 
-    Windows that count are taken, where there was always work; of a layout that has none, those that were void
-    for memory pressure alone.
-    *windows* are those of the study, or what they add up to; *verdicts* say which limits a layout keeps.
+    Valid windows that always had work are used; for a layout without any, those that are invalid for memory
+    pressure alone. The list is empty if no window has CPU clocks.
+    *windows* are those of the study, or their sums; *verdicts* has the limits that each layout keeps.
     """
     sums = windows if isinstance(windows, Sums) else tally(windows)
     good: dict[Layout, list[LaunchTally]] = defaultdict(list)
@@ -192,7 +192,7 @@ def _shaped(one: Evidence, shape: Layout) -> Evidence:
 
 
 def why_unknown(windows: Iterable[WindowRecord] | Sums) -> str:
-    """Why there is no evidence of any layout, a sentence."""
+    """Return a sentence with the reason why no layout has evidence."""
     launches = (windows if isinstance(windows, Sums) else tally(windows)).launches
     if not launches:
         return NO_WINDOWS
@@ -202,7 +202,7 @@ def why_unknown(windows: Iterable[WindowRecord] | Sums) -> str:
 def _of_good(
     layout: Layout, launches: Sequence[LaunchTally], sums: Sums, study: StudyRecord, memory: str | None
 ) -> Evidence | None:
-    """What the windows of *launches* that count show; None: no clock."""
+    """Return the evidence of the valid windows of *launches*; None if they have no clock."""
     sums_by_launch = {one.launch: one.sums for one in launches if one.sums is not None}
     if not sums_by_launch:
         return None
@@ -219,7 +219,7 @@ def _of_good(
 def _of_short(
     layout: Layout, void: Sequence[LaunchVoid], sums: Sums, study: StudyRecord, memory: str | None
 ) -> Evidence | None:
-    """The same of the windows that are void for memory pressure alone."""
+    """Return the evidence of the windows that are invalid for memory pressure alone."""
     launches = {own.launch for own in void}
     windows = [one for one in sums.windows_of(launches) if is_short_of_memory(one) and _shows(one)]
     return (
@@ -241,7 +241,7 @@ def _evidence(
     study: StudyRecord,
     memory: str | None,
 ) -> Evidence | None:
-    """Of a layout whose windows add up to *reported*; None: they tell no clock, or finished nothing."""
+    """Return the evidence of a layout with the sums *reported*; None without clocks or finished items."""
     spare_cores = spare_cores_of(study)
     summed = window_of_sums(layout, reported)
     clocks = clocks_of(summed, spare_cores=spare_cores)

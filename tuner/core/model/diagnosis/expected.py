@@ -15,7 +15,7 @@ from tuner.core.model.network import Prediction, solve
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the model has for one layout; tasks and threads are means over time."""
+    """Modelled figures of one layout; tasks and threads are means over time."""
 
     n_core_waiting: float
     n_gil_waiting: float
@@ -27,16 +27,16 @@ class Expected:
 
 
 def predict_measured(seen: Sequence[Evidence], machine: Machine, demands: Demands) -> list[Expected]:
-    """The network, with the CPU per item that each layout showed and what strangers left it.
+    """Predict each layout with its measured CPU per item, on the cores that other processes left.
 
-    Waits are by Little's law: as long as calibrated, as many items as were seen.
+    Waits follow by Little's law from the calibrated waits and the measured throughput.
     """
     as_it_is = measured_demands(seen, demands)
     now = solve(as_it_is, as_counted(machine))
     per_s = np.array([one.done_per_s for one in seen])
     alone = min(seen, key=lambda one: (one.shape.total_threads, one.shape.threads))
-    backend_s = alone.backend_cpu_s / alone.n_done  # beyond it, items are in each other's way there
-    # the demands have it in place of sleep: cores and GIL are taken, but the item's thread is not at it
+    backend_s = alone.backend_cpu_s / alone.n_done  # beyond it, items wait for each other at the backend
+    # in the demands it replaces sleep: it uses cores and the GIL, but the item's thread does not compute
     beside_s = alone.beside_cpu_s / alone.n_done
     of_backends = np.array(
         [min(one.backend_cpu_s / one.length_s, one.done_per_s * backend_s) for one in seen]
@@ -55,11 +55,11 @@ def predict_measured(seen: Sequence[Evidence], machine: Machine, demands: Demand
 
 
 def _gain_ratios(seen: Sequence[Evidence], machine: Machine, demands: Demands, now: Prediction) -> Array:
-    """What twice the threads would do, over what these do; *now* is solved for the CPU that was counted."""
+    """Return throughput with twice the threads over that now; *now* is solved for the counted CPU."""
     quiet = replace(machine, foreign_cores=0.0)
     if machine.physical_cores is None:
         work = np.ones(len(seen))
-    else:  # twice the threads meet on the second threads of cores, these may not yet
+    else:  # twice the threads may use the second threads of cores when these do not yet
         work = np.array([work_ratio(one, machine) for one in seen])
         now = solve(_times(measured_demands(seen, demands), work), quiet)
     then = solve(_times(measured_demands(seen, demands, times=2), work), quiet)
@@ -68,22 +68,22 @@ def _gain_ratios(seen: Sequence[Evidence], machine: Machine, demands: Demands, n
 
 
 def gil_ratio_of(demands: Demands) -> float:
-    """The share of a worker's own CPU that needs the GIL; 1 where it has none to share."""
+    """Return the share of a worker's own CPU that needs the GIL; 1 if a worker uses no CPU."""
     own_s = demands.gil_s + demands.python_s
     return demands.gil_s / own_s if own_s else 1.0
 
 
 def as_counted(machine: Machine) -> Machine:
-    """*machine* for CPU as the kernel counted it, strangers apart.
+    """Return *machine* for CPU as the kernel counted it, without other processes.
 
-    On the second thread of a core an item takes longer, and the kernel counts all of that: its CPU has the
-    slow-down in it, and a machine that knew of second threads would slow it down again.
+    On the second thread of a core an item takes longer, and the kernel counts all of that: its CPU includes
+    the slow-down, and a machine with second threads would apply it twice.
     """
     return replace(machine, foreign_cores=0.0, physical_cores=None)
 
 
 def work_ratio(seen: Evidence, machine: Machine) -> float:
-    """The CPU of *seen* had every thread had a core of its own, over what was counted; at most 1."""
+    """Return the CPU of *seen* if every thread had a physical core, over the counted CPU; at most 1."""
     busy = min(machine.cores, seen.items_cpu_s / seen.length_s + seen.others_cores)
     if not busy:
         return 1.0
@@ -91,9 +91,9 @@ def work_ratio(seen: Evidence, machine: Machine) -> float:
 
 
 def measured_demands(seen: Sequence[Evidence], demands: Demands, *, times: int = 1) -> LayoutDemands:
-    """Each layout's own CPU per item finished well, and strangers; waits as calibrated.
+    """Return each layout's CPU per well finished item, and other processes; waits are as calibrated.
 
-    *times* as many threads ask for the same.
+    *times* multiplies the threads, each with the same demands.
     """
     waits = layout_demands(
         demands,
@@ -113,5 +113,5 @@ def measured_demands(seen: Sequence[Evidence], demands: Demands, *, times: int =
 
 
 def _times(of: LayoutDemands, by: Array) -> LayoutDemands:
-    """All CPU of items multiplied."""
+    """Return *of* with all CPU of items multiplied."""
     return replace(of, gil_s=of.gil_s * by, python_s=of.python_s * by, child_s=of.child_s * by)

@@ -30,7 +30,7 @@ GIL_ASSUMED = (
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the modelled figures of one variant of the service rest on."""
+    """Basis of the modelled figures of one variant of the service."""
 
     demands: Demands
     machine: Machine  #: where they were found, with what second threads add there as far as layouts show it
@@ -52,21 +52,21 @@ class Explanation:
 
     @property
     def cores(self) -> float:
-        """Of the box."""
+        """Return the number of cores of the host."""
         return next(iter(self.machines.values())).cores
 
     @property
     def gils(self) -> frozenset[bool]:
-        """Whether workers have a GIL; both where variants differ in it."""
+        """Return whether workers have a GIL; both values if variants differ."""
         return frozenset(one.has_gil for one in self.machines.values())
 
     @property
     def bound_by(self) -> dict[Layout, tuple[What, ...]]:
-        """What binds each layout, the most first."""
+        """Return the bottlenecks of each layout, the most important first."""
         return {one.layout: one.what for one in self.diagnoses}
 
     def known_of(self, variant: str) -> CalibratedRange:
-        """What rules for *variant*, one of the references, rest on."""
+        """Return the calibrated range of *variant*, which its sizing rules rest on."""
         seen = [one for one in self.evidence.values() if one.layout.variant == variant]
         return CalibratedRange(
             self.references[variant].machine,
@@ -78,10 +78,10 @@ class Explanation:
 def explain(
     seen: Sequence[Evidence], machine: Machine, *, gils: Mapping[str, bool | None] | None = None
 ) -> Explanation:
-    """Say what binds each of the layouts *seen*; items of different variants of the service differ.
+    """Return the bottlenecks of each of the layouts *seen*; items of different variants differ.
 
-    *gils* says of variants whether their workers have a GIL, where that may differ from *machine*. Where it
-    is None nobody knows: it is as *machine* has it, and the first reference notes that one was assumed.
+    *gils* is whether the workers of each variant have a GIL, if that may differ from *machine*. If it is
+    None, it is not known: the value of *machine* is used, and the first reference notes the assumption.
     """
     of_variants: dict[str, Machine] = {}
     is_told = False
@@ -101,17 +101,17 @@ def explain(
             reference = replace(reference, notes=(GIL_ASSUMED, *reference.notes))
         references[variant] = reference
         diagnoses += diagnose(own, reference.machine, reference.demands)
-    # windows were read where they had to be: who keeps an explanation does not keep them
+    # windows were read if needed: a stored explanation does not keep them in memory
     by_layout = {one.layout: replace(one, read_windows=tuple, read_launches=tuple) for one in seen}
     diagnoses.sort(key=lambda one: (-by_layout[one.layout].done_per_s, one.layout))
     return Explanation(tuple(diagnoses), by_layout, references, of_variants)
 
 
 def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None:
-    """What an item asks for, by 1x1 or else by the layout with the fewest threads; None: that cannot tell.
+    """Return the demands of an item, by 1x1 or else by the layout with the fewest threads; None if not known.
 
-    All of a worker's own CPU is taken to need the GIL, unless a process was seen to use more than a core:
-    then the joint fit says how much of it does.
+    All of a worker's own CPU is assumed to need the GIL, unless a process used more than a core: then the
+    joint fit estimates the part that does.
     """
     seen = [one for one in seen if one.n_done]
     if machine.has_gil and any(_lets_go_of_the_gil(one) for one in seen):
@@ -150,7 +150,7 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
 
 
 def _with_looks(demands: Demands, clocks: Sequence[Clocks]) -> Demands:
-    """*demands* with what looks tell: the start of children out of other waiting, and others' activity."""
+    """Return *demands* with the results of samples: children's start, and activity of other tasks."""
     looks = estimate_looks(clocks)
     spawn_s = looks.spawning_ratio * demands.blocked_s
     return replace(demands, blocked_s=demands.blocked_s - spawn_s, spawn_s=spawn_s, others_s=looks.others_s)
@@ -161,9 +161,9 @@ def _lets_go_of_the_gil(one: Evidence) -> bool:
 
 
 def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
-    """CPU by the clocks; asleep for as long as the network needs to give the throughput that was seen.
+    """Return demands with CPU by the clocks, and the sleep that gives the measured throughput in the network.
 
-    Where threads saturate a station that could be any time: the caller has looked.
+    If threads saturate a station, any time fits: the caller has excluded that.
     """
     demands = Demands(
         gil_s=one.own_cpu_s / one.n_done,
@@ -184,17 +184,17 @@ def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
 
 
 def gils_of(study: StudyRecord) -> dict[str, bool | None]:
-    """`has_gil` of each variant of *study*; None: not known, and `machine_of` assumes one."""
+    """Return `has_gil` of each variant of *study*; None: not known, and `machine_of` assumes a GIL."""
     workers = study.provenance.workers
     return {variant: workers.has_gil(variant) for variant in {layout.variant for layout in study.layouts}}
 
 
 def machine_of(study: StudyRecord, variant: str = "") -> Machine:
-    """What *study* ran on, quiet: the cores it was for, or those there were; SMT, GIL by its provenance."""
+    """Return the host of *study* without other processes: its cores, and SMT and GIL by the provenance."""
     cores = min(float(study.cores), study.box_cores)
     try:
         smt = float(study.provenance.threads_per_core or "1")
-    except ValueError:  # not found out
+    except ValueError:  # not known
         smt = 1.0
     return Machine(
         cores=cores,

@@ -1,6 +1,6 @@
 """Rules of thumb for sizing a service, computed for its demands.
 
-A rule is a number and the reason for it; where it lies beyond what was measured it says so.
+A rule is a number and its reason; it has a note if it lies beyond the measurements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_IN_ALL = 100_000  #: threads of a box
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One number to size by."""
+    """One number for sizing."""
 
     kind: Kind
     what: str  #: what is counted
@@ -42,7 +42,7 @@ class Rule:
 
 
 def resize(machine: Machine, cores: float) -> Machine:
-    """A box like *machine* of so many logical cores, with as many threads on each physical one."""
+    """Return a host like *machine* with *cores* logical cores, and as many threads on each physical one."""
     physical = machine.physical_cores
     return replace(
         machine, cores=cores, physical_cores=None if physical is None else cores * physical / machine.cores
@@ -50,14 +50,14 @@ def resize(machine: Machine, cores: float) -> Machine:
 
 
 def large_enough(rules: Mapping[Kind, Rule], shape: Shape) -> str | None:
-    """The smallest layout of a *shape* that fills the cores; of threads, that fills its process.
+    """Return the smallest layout of a *shape* that fills the cores; for threads, that fills its process.
 
     Args:
         rules: of one variant.
         shape: of the layout.
 
     Returns:
-        None: there is none, or nothing tells.
+        None: there is none, or it is not known.
     """
     of_shape: dict[Shape, Kind] = {"processes": "single-threads", "threads": "threads", "both": "processes"}
     rule, threads = rules.get(of_shape[shape]), rules.get("threads")
@@ -71,15 +71,15 @@ def large_enough(rules: Mapping[Kind, Rule], shape: Shape) -> str | None:
 
 
 def sizing_rules(demands: Demands, machine: Machine, seen: CalibratedRange) -> list[Rule]:
-    """How many threads fill a process, how many processes fill *machine*, how many threads that takes in all.
+    """Return how many threads fill a process, and how many processes and threads fill *machine*.
 
-    Of a service that has no threads to choose only the processes are told; of items that ask for no CPU
-    nothing: they fill no box.
+    For a service without a setting of threads, only the processes are returned; for items without CPU demand
+    nothing, because they fill no host.
 
     Args:
         demands: of an item.
-        machine: the box to size for.
-        seen: what the demands were found with.
+        machine: the host to size for.
+        seen: the calibrated range of the demands.
     """
     if not demands.cpu_s:
         return []
@@ -156,7 +156,7 @@ def _cores_reason(demands: Demands, machine: Machine) -> str:
 
 
 def _fewest(is_enough: Callable[[int], bool], most: int) -> int | None:
-    """The smallest number from 1 to *most* that is enough, and all above are; None: there is none."""
+    """Return the smallest number from 1 to *most* that is enough, as all above are; None if there is none."""
     high = 1
     while not is_enough(high):
         if high >= most:

@@ -10,7 +10,7 @@ from tuner.core.domain.requests import uneven_ratio
 from tuner.core.messages.service import uneven
 from tuner.core.text.figures import pluralize
 
-if TYPE_CHECKING:  # whoever only writes a column need not load numpy
+if TYPE_CHECKING:  # a caller that only writes a column need not load numpy
     from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, Share, What
 
 _WORDS: dict[What, str] = {
@@ -41,12 +41,12 @@ _BESIDE_WORTH_CORES = 0.05
 
 
 def short(what: Sequence[What]) -> str:
-    """``GIL``, ``cores+GIL``: for a column; empty where it is not known."""
+    """Return the bottlenecks for a column, such as ``GIL`` or ``cores+GIL``; empty if not known."""
     return "+".join(_WORDS[one] for one in what)
 
 
 def sentence(diagnosis: Diagnosis) -> str:
-    """``1x24: the GIL is busy 97 %, ~15 of 24 threads wait for it``."""
+    """Return a sentence such as ``1x24: the GIL is busy 97 %, ~15 of 24 threads wait for it``."""
     parts = [_TELLERS[one](diagnosis) for one in diagnosis.what]
     if diagnosis.beside_cores >= _BESIDE_WORTH_CORES:
         used = pluralize(diagnosis.beside_cores, "core", ".2g")
@@ -55,12 +55,12 @@ def sentence(diagnosis: Diagnosis) -> str:
 
 
 def percent(figure: Figure) -> str:
-    """``97 %``, and ``~97 %`` when it is modelled."""
+    """Return a percentage such as ``97 %``, or ``~97 %`` if it is modelled."""
     return f"{_mark(figure)}{100 * figure.value:.0f} %"
 
 
 def threads(figure: Figure) -> str:
-    """How many, to a tenth below ten: ``~15``, ``1.6``."""
+    """Return the number of threads, with two digits below ten: ``~15``, ``1.6``."""
     return (
         f"{_mark(figure)}{figure.value:.0f}" if figure.value >= 9.95 else f"{_mark(figure)}{figure.value:.2g}"
     )
@@ -120,7 +120,7 @@ def _waiting(of: Diagnosis) -> str:
 
 
 def _hidden_limit(of: Diagnosis) -> str:
-    """What an event loop may wait for that takes no more requests."""
+    """Return a phrase with possible limits of an event loop that accepts no more requests."""
     assert of.load is not None
     found = of.load.facts.found
     at_once = None if found is None else requests_at_once(found)
@@ -167,7 +167,7 @@ def _memory(of: Diagnosis) -> str:
 
 
 def _time_of(of: Diagnosis) -> str:
-    """What its threads do, the most first."""
+    """Return a phrase with the shares of the threads' time, the largest first."""
     lines = [
         f"{_DOING[share]} {percent(figure)}"
         for share, figure in sorted(of.shares.items(), key=lambda item: -item[1].value)

@@ -22,7 +22,7 @@ _OVERSHOOT = 0.03  #: doublings, 2 %: the network may give full cores a little m
 
 @dataclass(frozen=True, slots=True)
 class CalibratedRange:
-    """What the model was calibrated on."""
+    """Machine and layouts of the calibration."""
 
     machine: Machine
     layouts: tuple[Layout, ...]  #: at least one
@@ -32,18 +32,18 @@ class CalibratedRange:
 
     @property
     def known_cores(self) -> float:
-        """So many busy cores are no extrapolation: those that were, or on which the model was checked."""
+        """Return how many busy cores are no extrapolation: as measured, or as the model was checked on."""
         return max(self.busy_cores, min(self.machine.cores, CHECKED_CORES))
 
     @property
     def has_filled_smt(self) -> bool:
-        """Whether second threads of physical cores were in use in some of the windows."""
+        """Return whether second threads of physical cores were used in some of the windows."""
         own = self.machine.own_cores
         return own < self.machine.cores and any(one.total_threads > own for one in self.layouts)
 
 
 def smt_gains_about(gain: float) -> tuple[float, ...]:
-    """As wide as what is assumed, *gain* in the middle, none below nothing."""
+    """Return gains with the assumed spread around *gain*, none below 0."""
     middle = ASSUMED_SMT_GAINS[1]
     return tuple(max(0.0, gain + one - middle) for one in ASSUMED_SMT_GAINS)
 
@@ -51,13 +51,13 @@ def smt_gains_about(gain: float) -> tuple[float, ...]:
 def reasons(
     seen: CalibratedRange, machine: Machine, layout: Layout, *, cpu_cores: float, n_runnable: float
 ) -> list[str]:
-    """What of *layout* on *machine* lies beyond what was measured, each in a few words; none: nothing does.
+    """Return short reasons why *layout* on *machine* lies beyond the measurements; empty if it does not.
 
     Args:
-        seen: what the model was calibrated on.
-        machine: the box it is predicted for.
+        seen: the range of the calibration.
+        machine: the host of the prediction.
         layout: the layout.
-        cpu_cores: cores it is predicted to keep busy: more cores matter only to who uses them.
+        cpu_cores: cores it is predicted to keep busy: more cores matter only if the layout uses them.
         n_runnable: tasks that it is predicted to have running or waiting for a core.
     """
     found = _layout_reasons(seen, layout)
@@ -71,12 +71,12 @@ def reasons(
 
 
 def core_doublings(seen: CalibratedRange, cpu_cores: float) -> float:
-    """How many doublings lie between the cores that were busy and those a layout keeps busy."""
+    """Return how many doublings lie between the measured busy cores and *cpu_cores*."""
     return max(0.0, log2(max(cpu_cores, _NEAR) / seen.known_cores) - _OVERSHOOT)
 
 
 def _layout_reasons(seen: CalibratedRange, layout: Layout) -> list[str]:
-    """Why *layout* lies outside the convex hull of the measured ones, on logarithmic scales."""
+    """Return why *layout* lies outside the convex hull of the measured ones, on logarithmic scales."""
     if doublings_outside(seen.layouts, layout) <= _NEAR:
         return []
     most_processes = max(one.processes for one in seen.layouts)
@@ -90,7 +90,7 @@ def _layout_reasons(seen: CalibratedRange, layout: Layout) -> list[str]:
 
 
 def doublings_outside(measured: Sequence[Layout], layout: Layout) -> float:
-    """How many doublings of processes and threads *layout* is from the hull of *measured*; 0 inside."""
+    """Return the doublings of processes and threads from *layout* to the hull of *measured*; 0 inside."""
     at = _point(layout)
     corners = _hull([_point(one) for one in measured])
     if len(corners) > 2 and all(
@@ -105,7 +105,7 @@ def _point(layout: Layout) -> Point:
 
 
 def _hull(points: Sequence[Point]) -> list[Point]:
-    """The corners, counter-clockwise (Andrew's monotone chain, 1979); one or two where that is all."""
+    """Return the corners, counter-clockwise (Andrew's monotone chain, 1979); one or two if that is all."""
     ordered = sorted(set(points))
     if len(ordered) < 3:
         return ordered
@@ -121,12 +121,12 @@ def _hull(points: Sequence[Point]) -> list[Point]:
 
 
 def _turn(a: Point, b: Point, c: Point) -> float:
-    """Above 0 when a, b, c turn left."""
+    """Return a number above 0 if a, b, c turn left."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
 def _distance(a: Point, b: Point, at: Point) -> float:
-    """From *at* to the line from *a* to *b*."""
+    """Return the distance of *at* from the segment from *a* to *b*."""
     along = b[0] - a[0], b[1] - a[1]
     length = along[0] ** 2 + along[1] ** 2
     share = 0.0

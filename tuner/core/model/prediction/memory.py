@@ -35,7 +35,7 @@ class MemorySeen:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFit:
-    """What a process, a further thread and a running child take, as far as the layouts seen can tell."""
+    """Fitted memory of a process, a further thread and a running child, if the layouts determine them."""
 
     memory: ProfileMemory  #: None: the layouts could not tell; the process is always told
     error_ratio: float | None  #: standard deviation of a layout around the fit; None: too few layouts to say
@@ -43,10 +43,10 @@ class MemoryFit:
     covariance: Array = field(default_factory=lambda: np.zeros((3, 3)))  #: of the three, bytes squared
 
     def of(self, layout: Layout, n_children: float, confidence: float) -> Estimate:
-        """What *layout* takes while *n_children* run, bytes.
+        """Return the bytes of *layout* while *n_children* run.
 
-        No mean, and a lower end alone, where it has more threads per process than were told apart: those of
-        its threads are not in it.
+        If the memory of further threads is not known and the layout has some, there is only a lower end,
+        which does not include them.
         """
         row = _row(layout, n_children)
         parts = (self.memory.process_bytes, self.memory.thread_bytes, self.memory.child_bytes)
@@ -61,12 +61,12 @@ class MemoryFit:
 
     @property
     def identified(self) -> frozenset[str]:
-        """Of process, thread and child: what is known apart from the others."""
+        """Return which of process, thread and child have separate estimates."""
         return frozenset(part for part in _PARTS if getattr(self.memory, f"{part}_bytes") is not None)
 
     @property
     def unidentified(self) -> str:
-        """What cannot be told apart, in a sentence; empty when everything can."""
+        """Return a sentence with the part that cannot be separated; empty if all parts can."""
         if "thread" not in self.identified:
             return "The memory of a further thread cannot be estimated from the measured layouts."
         if "child" not in self.identified:
@@ -75,10 +75,10 @@ class MemoryFit:
 
 
 def fit_memory(seen: Iterable[MemorySeen]) -> MemoryFit | None:
-    """Fit the three parts to *seen*, none below 0; None: nobody saw any memory.
+    """Fit the three parts to *seen*, none below 0; None if no memory was measured.
 
-    Least squares of relative errors over layouts (the windows of one are averaged). A part that the layouts
-    cannot tell from the others (no layout with two threads; children in step with threads) is left to them.
+    It minimizes squared relative errors over layouts (the windows of one are averaged). A part that layouts
+    do not separate (no layout with two threads; children in proportion to threads) is included in the rest.
     """
     of_layout: dict[Layout, list[MemorySeen]] = defaultdict(list)
     for one in seen:
@@ -114,7 +114,7 @@ def _row(layout: Layout, n_children: float) -> Array:
 
 
 def _identified_columns(design: Array) -> list[int]:
-    """The columns, in the order of `_PARTS`, that those before them do not explain nearly all of."""
+    """Return the columns, in the order of `_PARTS`, that the columns before them do not nearly explain."""
     kept: list[int] = [0]
     for column in (1, 2):
         target = design[:, column]
@@ -128,9 +128,9 @@ def _identified_columns(design: Array) -> list[int]:
 
 
 def _non_negative(design: Array, identified: list[int]) -> tuple[Array, list[int]]:
-    """The parts, and the columns of those above 0: the best of all choices of columns that give none below.
+    """Return the parts, and the columns of those above 0: the best choice of columns without negative parts.
 
-    The least squares with no part below 0 are the plain ones of some choice of columns; of three there are 7.
+    The solution with no part below 0 is the plain least squares of some choice of columns, of 7 for three.
     """
     found: list[tuple[float, Array, list[int]]] = []
     for n_used in range(1, len(identified) + 1):

@@ -31,17 +31,17 @@ class ShapeBest:
 
 
 def shape_of(layout: Layout) -> Shape:
-    """Whether *layout* is of processes alone, of threads alone, or of both."""
+    """Return whether *layout* has several processes, several threads, or both."""
     if layout.threads == 1 or not layout.has_threads:
         return "processes"
     return "threads" if layout.processes == 1 else "both"
 
 
 def shape_bests(predictions: Sequence[Trusted]) -> list[ShapeBest]:
-    """The best layout of each shape that was predicted, the largest throughput first.
+    """Return the best layout of each predicted shape, the largest throughput first.
 
     Args:
-        predictions: one for each variant of a service, for the same box.
+        predictions: one for each variant of a service, for the same host.
     """
     found: list[tuple[int, Shape, TrustedLayout]] = []
     for place, one in enumerate(predictions):
@@ -68,7 +68,7 @@ def shape_bests(predictions: Sequence[Trusted]) -> list[ShapeBest]:
 
 
 def _standing(row: TrustedLayout, best: TrustedLayout, same: Trusted | None) -> Standing:
-    """Within one variant shared errors cancel, as the prediction has it; else intervals have to part."""
+    """Return the standing: in one variant shared errors cancel; else intervals must not overlap."""
     if row is best:
         return "best"
     if same is not None:

@@ -1,15 +1,15 @@
 """The uncertainty of a prediction: intervals, and which layout is best.
 
-An interval is for a window of a fresh launch of the layout. It holds what four things make of it together,
-in logarithms:
+An interval is for a window of a fresh launch of the layout. It combines four sources of error, on the
+logarithmic scale:
 
-- *demands*: how uncertain they are; the network is solved again for each draw of them;
-- *model*: how far layouts lie from the model that were left out of the fit;
-- *beyond*: for what lies outside of what was measured, growing with the doublings it is away;
+- *demands*: their uncertainty; the network is solved again for each draw of them;
+- *model*: the distance of layouts that were left out of the fit from the model;
+- *beyond*: extrapolation beyond the measurements, which grows with the distance in doublings;
 - *noise*: of a window and a launch.
 
-Figures are predicted from the middle of the demands; draws of them only say how far around it to look, and to
-which side: what the cores can give at most, no draw exceeds.
+Figures are predicted from the middle of the demands; draws of them only give the width of the interval on
+each side: no draw exceeds the capacity of the cores.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _AT_ONCE = 400_000  #: states that are solved in one call
 
 @dataclass(frozen=True, slots=True)
 class TrustedLayout:
-    """A layout with what is predicted of it. Intervals have the confidence of the whole."""
+    """Prediction of a layout. Intervals have the confidence of the whole."""
 
     layout: Layout
     throughput_per_s: Estimate
@@ -74,7 +74,7 @@ class TrustedLayout:
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """What is predicted of layouts, and how far to trust it."""
+    """Predictions of layouts, with their uncertainty."""
 
     rows: tuple[TrustedLayout, ...]  #: as the layouts were asked for
     best: Layout  #: largest predicted throughput
@@ -102,11 +102,11 @@ def predict_with_intervals(
         profile: demands, terms and noise.
         draws: of the demands, from their uncertainty; one alone counts as known.
         misfit_sd: standard deviation of log throughput around the model, of layouts that it did not see.
-        seen: what the model was calibrated on.
-        machine: the box to predict for.
+        seen: the range of the calibration.
+        machine: the host to predict for.
         layouts: at least one.
         what_if: changes of demands and interpreter.
-        middle: what the simulation says of the layouts, changes made; None: what the network says.
+        middle: the simulation of the layouts, with changes; None: use the network.
         term_draws: the terms that go with each of the *draws*; none: those of the profile.
         confidence: of each interval by itself.
     """
@@ -130,7 +130,7 @@ def predict_with_intervals(
     model_sd = _model_sd(misfit_sd, seen, layouts, doublings)
     noise_sd = float(np.hypot(profile.noise.window_sd, profile.noise.launch_sd))
     around = np.hypot(model_sd, noise_sd)
-    # Cores that are all busy cannot be busier: what is sure of them is sure whatever throughput is.
+    # Cores that are all busy cannot be busier: their interval does not depend on that of throughput.
     idle_ratio = np.minimum(1.0, (1 - middle.core_utilization_ratio) / _NEARLY_IDLE)
 
     load_around = np.hypot(model_sd, _load_sd(middle, layouts))
@@ -171,7 +171,7 @@ def predict_with_intervals(
 
 
 def order_of(layouts: Sequence[Layout], middle: Prediction) -> list[int]:
-    """Places of *layouts*, largest throughput first; where nothing tells them apart, fewest threads first."""
+    """Return places of *layouts*, largest throughput first; if equal, fewest threads first."""
     logs = np.log(middle.throughput_per_s)
     found: list[int] = []
     left = sorted(range(len(layouts)), key=lambda at: -logs[at])
@@ -184,7 +184,7 @@ def order_of(layouts: Sequence[Layout], middle: Prediction) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """Shape (draws, layouts)."""
+    """Drawn figures, shape (draws, layouts)."""
 
     throughput_per_s: Array
     load: Array
@@ -199,7 +199,7 @@ def _solved_draws(
     layouts: Sequence[Layout],
     doublings: Array,
 ) -> _Drawn:
-    """Solve the network for draws of the demands and of what nobody measured of *machine*."""
+    """Solve the network for draws of the demands and of the unmeasured properties of *machine*."""
     widest = max(one.total_threads for one in layouts)
     n_most = max(_LEAST_DRAWS, min(_N_DRAWS, _MOST_STATES // (len(layouts) * widest)))
     pairs = list(zip(draws, terms, strict=True))
@@ -227,14 +227,14 @@ def _solved_draws(
 
 
 def _thin(draws: Sequence[tuple[Demands, Terms]], n_most: int) -> list[tuple[Demands, Terms]]:
-    """At most so many, evenly from all."""
+    """Return at most *n_most* draws, evenly from all."""
     if len(draws) <= n_most:
         return list(draws)
     return [draws[at * len(draws) // n_most] for at in range(n_most)]
 
 
 def _normal_scores(n: int) -> Array:
-    """The normal quantiles of n equal shares, in an order that has nothing to do with that of the draws."""
+    """Return the normal quantiles of n equal shares, in an order unrelated to that of the draws."""
     scores = [NormalDist().inv_cdf((rank + 0.5) / n) for rank in range(n)]
     Random(n).shuffle(scores)
     return np.asarray(scores)
@@ -246,18 +246,18 @@ def _of(demands: Demands, terms: Terms, layouts: Sequence[Layout]) -> LayoutDema
 
 
 def _stretch(of: LayoutDemands, by: Array) -> LayoutDemands:
-    """The same where computing takes *by* times as long."""
+    """Return *of* with CPU times multiplied by *by*."""
     return replace(of, gil_s=of.gil_s * by, python_s=of.python_s * by, child_s=of.child_s * by)
 
 
 def _together(each: Sequence[LayoutDemands]) -> LayoutDemands:
-    """One batch: all layouts of the first draw, then of the second ..."""
+    """Return one batch: all layouts of the first draw, then of the second ..."""
     names = LayoutDemands.__dataclass_fields__
     return LayoutDemands(**{name: np.concatenate([getattr(one, name) for one in each]) for name in names})
 
 
 def _model_sd(misfit_sd: float, seen: CalibratedRange, layouts: Sequence[Layout], doublings: Array) -> Array:
-    """How far each layout may lie from the model, by itself: standard deviation of log throughput."""
+    """Return the standard deviation of each layout's log throughput around the model, by itself."""
     outside = np.asarray([doublings_outside(seen.layouts, layout) for layout in layouts])
     of_layout = PER_DOUBLING_OF_LAYOUT_SD * np.maximum(0.0, outside - CHECKED_DOUBLINGS)
     found: Array = np.sqrt(misfit_sd**2 + of_layout**2 + (PER_DOUBLING_OF_CORES_SD * doublings) ** 2)
@@ -273,7 +273,7 @@ def _load_sd(middle: Prediction, layouts: Sequence[Layout]) -> Array:
 def _may_be_best(
     best: int, middle: Prediction, drawn: _Drawn, model_sd: Array, confidence: float
 ) -> NDArray[np.bool_]:
-    """What may be as good as *best*: what both share (demands, box) cancels in their difference."""
+    """Return which layouts may be as good as *best*: shared errors (demands, host) cancel."""
     behind = np.log(middle.throughput_per_s[best]) - np.log(middle.throughput_per_s)
     of_draws = np.log(drawn.throughput_per_s[:, [best]] / drawn.throughput_per_s).var(axis=0, ddof=1)
     quantile = NormalDist().inv_cdf((1 + confidence) / 2)
@@ -282,16 +282,16 @@ def _may_be_best(
 
 
 def _ratio(drawn: Array, middle: Array) -> Array:
-    """Of each draw; 1 where either is nothing."""
+    """Return *drawn* over *middle* for each draw; 1 if either is 0."""
     known = (middle > 0) & (drawn > 0)
     found: Array = np.where(known, drawn, 1.0) / np.where(known, middle, 1.0)
     return found
 
 
 def _ends(middle: Array, drawn_ratio: Array, around: Array, confidence: float) -> list[Estimate]:
-    """The interval of each layout: draws, as ratios of *middle*, and *around* each the rest, normal."""
+    """Return the interval of each layout: draws, as ratios of *middle*, with normal errors of sd *around*."""
     scores = np.asarray([NormalDist().inv_cdf((rank + 0.5) / _N_SCORES) for rank in range(_N_SCORES)])
-    known = middle > 0  # nothing at all is sure to be nothing
+    known = middle > 0  # a value of 0 is certain
     ratio = np.where(known, drawn_ratio, 1.0)
     logs = np.log(np.where(known, middle, 1.0)) + np.log(ratio)[:, None, :] + scores[None, :, None] * around
     tail = (1 - confidence) / 2
@@ -303,7 +303,7 @@ def _ends(middle: Array, drawn_ratio: Array, around: Array, confidence: float) -
 
 
 def _most_load(demands: Demands, terms: Terms, layout: Layout, per_s: Estimate) -> float:
-    """One task a thread, it or its child; and those of others that are active beside items *per_s*."""
+    """Return the largest load: one task per thread or its child, and other tasks active for items *per_s*."""
     of_others = demands.others_s * (per_s.high or 0.0)
     return layout.total_threads + terms.process_cores * layout.processes + of_others
 

@@ -27,7 +27,7 @@ _LARGEST_FACTOR = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class DemandChange:
-    """One demand, multiplied, then so much longer."""
+    """One demand, multiplied, then increased."""
 
     name: str  #: one of `CHANGES`
     factor: float = 1.0
@@ -42,7 +42,7 @@ class DemandChange:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Everything that is to be other than it was measured; nothing at all by default."""
+    """All assumed changes of the measured service; none by default."""
 
     changes: tuple[DemandChange, ...] = ()  #: made one after the other
     no_gil: bool = False  #: an interpreter whose threads do not wait for each other
@@ -54,13 +54,13 @@ class WhatIf:
         return ", ".join([*map(str, self.changes), *(["no GIL"] if self.no_gil else [])])
 
     def of_demands(self, demands: Demands) -> Demands:
-        """*demands* with the changes made; what would fall below nothing is nothing."""
+        """Return *demands* with the changes applied; a demand that would fall below 0 is 0."""
         return replace(demands, **self._left_of(demands))
 
     def of_draws(self, draws: Sequence[Demands], middle: Demands) -> tuple[Demands, ...]:
-        """*draws* of *middle*, which `check` found the changes can be made to, with the changes made.
+        """Return *draws* of *middle*, for which `check` passed, with the changes applied.
 
-        What is taken away may be all that an item has in a draw: next to nothing is left of that.
+        A change may remove all demand of an item in a draw: then a demand near 0 is left.
         """
         changed = self.of_demands(middle)
         return tuple(above_nothing(self._left_of(draw), changed) for draw in draws)
@@ -73,18 +73,18 @@ class WhatIf:
         return left
 
     def of_terms(self, terms: Terms) -> Terms:
-        """*terms* with the interpreter that is supposed: without a GIL there is no convoy."""
+        """Return *terms* for the assumed interpreter: without a GIL there is no convoy."""
         return replace(terms, convoy_ratio=0.0) if self.no_gil else terms
 
     def of_machine(self, machine: Machine) -> Machine:
-        """*machine* with the interpreter that is supposed."""
+        """Return *machine* with the assumed interpreter."""
         return replace(machine, has_gil=False) if self.no_gil else machine
 
     def check(self, demands: Demands) -> None:
-        """See that the changes can be made to the measured *demands*.
+        """Check that the changes can be applied to the measured *demands*.
 
         Raises:
-            ConfigError: more is taken away than there is, or nothing is left.
+            ConfigError: a change removes more than the demand, or no demand is left.
         """
         for change in self.changes:
             field, called = CHANGES[change.name]
@@ -111,17 +111,17 @@ class WhatIf:
 
 
 def parse_what_if(texts: Mapping[str, Sequence[str]], *, no_gil: bool) -> WhatIf:
-    """Read changes by the name of what they change: ``{"wait": ["x0.5", "+200ms"]}``.
+    """Parse changes by the name of the demand: ``{"wait": ["x0.5", "+200ms"]}``.
 
     Raises:
-        ConfigError: one of them is no change.
+        ConfigError: one of them is invalid.
     """
     changes = [parse_change(name, text) for name in CHANGES for text in texts.get(name, ())]
     return WhatIf(tuple(changes), no_gil)
 
 
 def parse_change(name: str, text: str) -> DemandChange:
-    """Read ``x0.5`` (half of it), ``+200ms`` (so much longer) or ``-50ms`` (so much shorter).
+    """Parse ``x0.5`` (half of it), ``+200ms`` (longer by that) or ``-50ms`` (shorter by that).
 
     Raises:
         ConfigError: *text* is none of these.

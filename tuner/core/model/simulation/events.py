@@ -5,9 +5,9 @@ the same rate: *virtual time* is the work that each task got so far, and a task 
 virtual time now + *w*. A heap of virtual ends therefore never changes when the rate does, and an event costs
 O(log n).
 
-Order of what happens at one moment: the end of computing, the end of a wait, a forced hand-over, an arrival;
-among equal ones the lower thread first, among hand-overs the one that was due first. It decides which thread
-draws which random number, so both programs keep to it.
+Events at the same moment have a fixed order: the end of computing, the end of a wait, a forced hand-over, an
+arrival; among equal ones the lower thread first, among hand-overs the one that was due first. The order
+decides which thread draws which random number, so both programs keep to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STEPS = 2.0**48  #: that a clock of 53 bits goes in sixteenths of a turn
 
 
 def run(scenario: Scenario, trajectory: list[Event] | None = None) -> Counts:
-    """Let *scenario* pass and count. Where a list is given, every event is added to *trajectory*.
+    """Simulate *scenario* and return its counts. If *trajectory* is given, every event is added to it.
 
     Raises:
         ValueError: the times are too long for a clock of 53 bits.
@@ -36,7 +36,7 @@ def run(scenario: Scenario, trajectory: list[Event] | None = None) -> Counts:
 
 
 class _Gil:
-    """One holder, and the line of those who want it."""
+    """The GIL of one process: its holder, and the threads in line for it."""
 
     def __init__(self) -> None:
         self.holder: int | None = None
@@ -44,7 +44,7 @@ class _Gil:
 
 
 class _Tasks:
-    """Threads by the moment at which each is through; the lower thread first among equals."""
+    """Threads by the moment at which each finishes; the lower thread first among equals."""
 
     def __init__(self, n_threads: int) -> None:
         self._heap: list[tuple[float, int, int]] = []
@@ -58,7 +58,7 @@ class _Tasks:
         self._stamps[thread] += 1
 
     def first(self) -> tuple[float, int]:
-        """Moment and thread; (inf, 0) when there is none."""
+        """Return moment and thread of the first to finish; (inf, 0) if there is none."""
         while self._heap:
             at, thread, stamp = self._heap[0]
             if stamp == self._stamps[thread]:
@@ -68,7 +68,7 @@ class _Tasks:
 
 
 class _Network:
-    """All threads, and the clock."""
+    """State of all threads, and the clock."""
 
     def __init__(self, scenario: Scenario, trajectory: list[Event] | None) -> None:
         n = scenario.n_threads
@@ -83,7 +83,7 @@ class _Network:
         self._fixed_s = [stage.mean_s * (1.0 - cv) for stage in scenario.path]
         self._random_s = [stage.mean_s * cv for stage in scenario.path]
         self._speeds = [0.0] + [speeds[min(k, len(speeds)) - 1] for k in range(1, n + 1)]
-        # Until when both clocks tell what a turn brings, in 16 steps or more. Later the work of a turn could
+        # Time until which both clocks resolve a turn in 16 steps or more. Later the work of a turn could
         # be rounded away, turn after turn.
         rates = [1.0, *(self._speeds[k] / k for k in range(1, n + 1))]
         self._last_turn_s = self._turn_s * (min(rates) / max(rates)) * _STEPS
@@ -92,12 +92,12 @@ class _Network:
         self._computing = _Tasks(n)  # by virtual time
         self._waiting = _Tasks(n)  # asleep or blocked, by time
         self._gils = [_Gil() for _ in range(scenario.layout.processes)]
-        self._turn_ends: dict[int, float] = {}  # process -> time; in that order, as all turns are as long
+        self._turn_ends: dict[int, float] = {}  # process -> time; in order of time, as all turns are as long
         self._next_arrival_s = inf
         self._queue: deque[float] = deque()  # when items arrived that wait for a thread
-        self._idle: deque[int] = deque()  # threads without an item, longest without first
+        self._idle: deque[int] = deque()  # threads without an item, the longest idle first
         self._stage = [0] * n
-        self._work_s = [0.0] * n  # of threads in line for a GIL: what they will compute
+        self._work_s = [0.0] * n  # of threads in line for a GIL: the work that they will do
         self._began_s = [0.0] * n
         self._ends_s = [0.0] * n  # of threads that compute: in virtual time
 
@@ -112,7 +112,7 @@ class _Network:
                 self._begin_item(thread, 0.0)
 
     def step(self) -> None:
-        """Go to the next event, and let it happen."""
+        """Advance to the next event, and process it."""
         n = self.tally.n_runnable
         end_virtual_s, computing = self._computing.first()
         end_s = inf
@@ -163,7 +163,7 @@ class _Network:
         self._next_stage(thread)
 
     def _force_handover(self, process: int) -> None:
-        """The holder goes to the end of the line with what it has left to do."""
+        """Move the holder to the end of the line with its remaining work."""
         gil = self._gils[process]
         holder = gil.holder
         if holder is None:
@@ -247,7 +247,7 @@ class _Network:
         self.tally.n_gil_waiting += 1
 
     def _hand_over(self, process: int) -> None:
-        """To the first in line, whose turn begins; it ends only where somebody else wants the GIL."""
+        """Give the GIL to the first in line; its turn ends only if another thread wants the GIL."""
         gil = self._gils[process]
         thread = gil.line.popleft()
         self.tally.n_gil_waiting -= 1

@@ -24,7 +24,7 @@ _OF_AN_ITEM = (*SECONDS, "others_s")
 
 @dataclass(frozen=True, slots=True)
 class SimulatedLayouts:
-    """What a simulation says of layouts."""
+    """Results of a simulation of layouts."""
 
     prediction: Prediction  #: in the order of the layouts
     residence_p95_s: Mapping[Layout, float]  #: what 95 % of the items stay below
@@ -33,17 +33,16 @@ class SimulatedLayouts:
 def scenarios(
     profile: Profile, machine: Machine, layouts: Sequence[Layout], what_if: WhatIf
 ) -> list[Scenario]:
-    """What to simulate: each of *layouts*, long enough for its threads to fall out of step.
+    """Return a scenario for each of *layouts*, long enough for its threads to fall out of step.
 
-    What error that leaves, beside much longer runs (four services, 1x12 to 48x48, 24 and 96 cores): 1 % of
-    throughput, and 3 % of load and of the 95 % quantile of residence times, where times scatter as they
-    mostly do (cv 0.2 to 0.5); 2 % and 7 % where they scatter like exponential ones. Where all items are
-    exactly alike (cv 0) threads keep step for hundreds of items each: throughput may be off by 10 %, a small
-    load by a multiple of it.
+    Remaining error, compared with much longer runs (four services, 1x12 to 48x48, 24 and 96 cores): 1 % of
+    throughput, and 3 % of load and of the 95 % quantile of residence times, for times with the usual scatter
+    (cv 0.2 to 0.5); 2 % and 7 % for exponential times. If all items are exactly equal (cv 0), threads stay in
+    step for hundreds of items each: throughput may be wrong by 10 %, a small load by a multiple of it.
 
     Raises:
-        ConfigError: a layout cannot be simulated: handing on the GIL would take all its time, and the
-            simulation never end; or an item takes the GIL thousands of times.
+        ConfigError: a layout cannot be simulated: hand-overs of the GIL would take all its time, so the
+            simulation would never end; or an item takes the GIL thousands of times.
     """
     demands, terms = what_if.of_demands(profile.demands), what_if.of_terms(profile.terms)
     box = what_if.of_machine(machine)
@@ -51,10 +50,10 @@ def scenarios(
 
 
 def simulate_layouts(asked: Sequence[Scenario], found: Sequence[Simulated]) -> SimulatedLayouts:
-    """Put together what was *found* of `scenarios`.
+    """Combine the results *found* of the scenarios *asked*.
 
-    The load is that of the network event by event, and what no event tells: threads that wake up for the GIL
-    (`network.waking`, at the throughput and the line that were simulated), and tasks of others.
+    The load is that of the simulated network, plus tasks without events: threads that wake up for the GIL
+    (`network.waking`, at the simulated throughput and line), and tasks of other processes.
     """
     columns = {
         one.name: np.asarray([getattr(result, one.name) for result in found]) for one in fields(Prediction)
@@ -70,7 +69,7 @@ def simulate_layouts(asked: Sequence[Scenario], found: Sequence[Simulated]) -> S
 
 
 def _scenario(demands: Demands, terms: Terms, machine: Machine, layout: Layout) -> Scenario:
-    """*layout*, for as many items as its threads need."""
+    """Return the scenario of *layout*, with as many items as its threads need."""
     n = layout.total_threads
     n_items = max(_N_ITEMS, min(_N_ITEMS_PER_THREAD * n, _MOST_ITEMS))
     n_warm_items = max(_N_WARM_ITEMS, _N_WARM_ITEMS_PER_THREAD * n)
@@ -84,7 +83,7 @@ def _scenario(demands: Demands, terms: Terms, machine: Machine, layout: Layout) 
 
 
 def _layout_demands(asked: Sequence[Scenario], process_cores: Array) -> LayoutDemands:
-    """What items ask for in each of *asked*, as the network has it."""
+    """Return the demands of items in each of *asked*, in the form of the network."""
     return LayoutDemands(
         processes=np.asarray([float(one.layout.processes) for one in asked]),
         threads=np.asarray([float(one.layout.threads) for one in asked]),

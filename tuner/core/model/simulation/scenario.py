@@ -1,9 +1,9 @@
 """The network event by event: `simulate` in readable Python, the twin of the C program ``tuner-simulate``.
 
 A closed network of P x T threads that always have items (or, with a rate of arrivals, an open one). Both
-programs follow the same trajectory for the same seed; the twin is the oracle of the tests, and what is asked
-of many scenarios goes to C (`virtual.simulator`). Here is what goes in and what comes out; how time
-passes is in `events`, what is counted meanwhile in `tally`.
+programs follow the same trajectory for the same seed; the Python twin is the reference of the tests, and
+large numbers of scenarios are run in C (`virtual.simulator`). This module has the inputs and outputs;
+`events` advances time, and `tally` counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Demands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 
-# What an item goes through, stage by stage.
+# The path of an item, stage by stage.
 
 #: "gil" and "core" compute, on shared cores; the others wait: "blocked" uninterruptibly, in the load average.
 StageKind = Literal["gil", "core", "asleep", "blocked"]
@@ -29,14 +29,14 @@ STAGE_KINDS: tuple[StageKind, ...] = ("gil", "core", "asleep", "blocked")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A part of an item's path, gone through by every item."""
+    """A part of an item's path, which every item passes."""
 
     kind: StageKind
     mean_s: float  #: above 0
 
 
 def path_of(demands: Demands, *, has_gil: bool) -> tuple[Stage, ...]:
-    """The stages of an item, in order; stages of zero mean are left out.
+    """Return the stages of an item, in order; stages of zero mean are left out.
 
     One GIL visit, the wait asleep, the child's start, the child, Python without the GIL, one GIL visit, the
     uninterruptible wait. The GIL is visited ``n_gil_visits`` times for an equal share of ``gil_s``. Visits
@@ -73,7 +73,7 @@ _HANDOVER_SHARE = 0.1  #: of the switch interval: a hand-over should be far belo
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What to simulate, and for how long."""
+    """A layout to simulate, with demands, machine and length of the simulation."""
 
     layout: Layout
     demands: Demands  #: of this layout: terms applied, see `scenario_of`
@@ -110,7 +110,7 @@ class Scenario:
             self._refuse_a_livelock()
 
     def _refuse_a_flood(self, arrival_per_s: float) -> None:
-        """Arrivals that the layout could not keep up with in any order would pile up without end."""
+        """Raise ValueError if the layout could not keep up with the arrivals in any order of events."""
         if not _LEAST_ARRIVAL_PER_S <= arrival_per_s < inf:
             raise ValueError(f"arrival_per_s should be {_LEAST_ARRIVAL_PER_S} or more, got {arrival_per_s!r}")
         if arrival_per_s >= self.most_per_s:
@@ -120,7 +120,7 @@ class Scenario:
             )
 
     def _refuse_a_livelock(self) -> None:
-        """A forced hand-over that costs as much CPU as a turn brings would leave no time for work."""
+        """Raise ValueError if a forced hand-over costs so much CPU that no time is left for work."""
         turn_s, handover_s = self.machine.switch_interval_s, self.machine.handover_s
         if handover_s > _HANDOVER_SHARE * turn_s:
             raise ValueError(
@@ -137,24 +137,24 @@ class Scenario:
 
     @property
     def n_threads(self) -> int:
-        """Of all processes."""
+        """Return the threads of all processes."""
         return self.layout.processes * self.layout.threads
 
     @property
     def path(self) -> tuple[Stage, ...]:
-        """What an item goes through; see `path_of`."""
+        """Return the stages of an item; see `path_of`."""
         return path_of(self.demands, has_gil=self.machine.has_gil)
 
     @property
     def most_runnable(self) -> int:
-        """Tasks that may compute at once: one a thread; one a process where all that computes holds a GIL."""
+        """Return how many tasks may compute at once: one per thread, or per process if all need the GIL."""
         return self.n_threads if any(stage.kind == "core" for stage in self.path) else self.layout.processes
 
     @property
     def most_per_s(self) -> float:
-        """Items per second that no order of events exceeds, by cores, GILs and threads, each for itself.
+        """Return an upper bound of items per second, by cores, GILs and threads separately.
 
-        What these take from each other, and hand-overs, are not in it: a layout does less, mostly a little.
+        It ignores contention between these, and hand-overs: a layout reaches less, mostly a little.
         """
         demands = self.demands
         bounds = [self.n_threads / demands.total_s]
@@ -166,12 +166,12 @@ class Scenario:
 
     @property
     def cores(self) -> float:
-        """Cores that tasks may keep busy."""
+        """Return the cores that tasks may keep busy."""
         return float(self.machine.cores_left(self.process_cores))
 
     @property
     def speeds(self) -> tuple[float, ...]:
-        """Work per second, in cores, with 1, 2 ... runnable tasks; the last one holds for more."""
+        """Return the work per second, in cores, with 1, 2 ... runnable tasks; the last one holds for more."""
         runnable = np.arange(1, self.n_threads + 1, dtype=float)
         speeds = [float(one) for one in self.machine.total_speed(runnable, self.process_cores)]
         while len(speeds) > 1 and speeds[-1] == speeds[-2]:
@@ -189,7 +189,7 @@ def scenario_of(
     n_items: int = 20_000,
     n_warm_items: int = 2_000,
 ) -> Scenario:
-    """The scenario of *layout*, with what *terms* make of the *demands* there."""
+    """Return the scenario of *layout*, with *terms* applied to its *demands*."""
     of = layout_demands(demands, terms, [layout.processes], [layout.threads])
     there = replace(
         demands,
@@ -213,7 +213,7 @@ def scenario_of(
 
 @dataclass(frozen=True, slots=True)
 class TaskSeconds:
-    """How many tasks were where, times how long: integrals over the time measured."""
+    """Number of tasks in each state times seconds: integrals over the measured time."""
 
     runnable_s: float  #: running or waiting for a core
     work_s: float  #: work done, in core-seconds
@@ -227,7 +227,7 @@ class TaskSeconds:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a run counted while it measured."""
+    """Counts of a run while it measured."""
 
     elapsed_s: float  #: of the network's time, from the last item of the warm-up to the last item
     tasks: TaskSeconds
@@ -241,7 +241,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What one layout gives: the means of `network.Prediction`, and what only a simulation can say."""
+    """Simulated figures of one layout: the means of `network.Prediction`, and more."""
 
     throughput_per_s: float  #: items per second
     load: float  #: tasks running, waiting for a core, or uninterruptible: what load1 settles at
@@ -265,7 +265,7 @@ class Simulated:
 
 
 def simulate(scenario: Scenario) -> Simulated:
-    """Simulate *scenario*, event by event; slow beside the C program, and the same to the last bit.
+    """Simulate *scenario*, event by event; slower than the C program, with the same result to the last bit.
 
     Raises:
         ValueError: the times are too long for a clock of 53 bits.
@@ -276,7 +276,7 @@ def simulate(scenario: Scenario) -> Simulated:
 
 
 def summary(scenario: Scenario, counts: Counts) -> Simulated:
-    """The figures that *counts* make."""
+    """Return the figures that follow from *counts*."""
     elapsed_s = counts.elapsed_s
     work = counts.tasks.work_s / elapsed_s
     runnable = counts.tasks.runnable_s / elapsed_s
@@ -307,17 +307,17 @@ def summary(scenario: Scenario, counts: Counts) -> Simulated:
 
 
 def batch_ends(n_items: int) -> tuple[int, ...]:
-    """How many items are done at the end of each batch."""
+    """Return how many items are done at the end of each batch."""
     return tuple(n_items * (batch + 1) // N_BATCHES for batch in range(N_BATCHES))
 
 
 def least_residence_s(scenario: Scenario) -> float:
-    """Where the buckets of residence times begin."""
+    """Return the lower end of the buckets of residence times in seconds."""
     return scenario.demands.total_s * _LEAST_RESIDENCE_RATIO
 
 
 def residence_quantile(scenario: Scenario, counts: Counts, share: float) -> float:
-    """The residence time that *share* of the items stay below, to 1 %."""
+    """Return the residence time in seconds that *share* of the items stay below, to 1 %."""
     edges = list(accumulate(repeat(BUCKET_RATIO, N_BUCKETS), mul, initial=least_residence_s(scenario)))
     rank = max(1, ceil(share * scenario.n_items))
     below = 0
@@ -329,7 +329,7 @@ def residence_quantile(scenario: Scenario, counts: Counts, share: float) -> floa
 
 
 def _relative_error(scenario: Scenario, counts: Counts) -> float:
-    """Standard error of the mean time between items, over that mean."""
+    """Return the standard error of the mean time between items, over that mean."""
     lengths = [end - begin for begin, end in pairwise((0.0, *counts.batch_ends_s))]
     sizes = [end - begin for begin, end in pairwise((0, *batch_ends(scenario.n_items)))]
     apart = [length / size for length, size in zip(lengths, sizes, strict=True)]

@@ -18,11 +18,11 @@ from tuner.core.model.simulation.scenario import (
     least_residence_s,
 )
 
-# Random numbers that come out the same, to the last bit, in Python and in C, on every machine.
+# Random numbers that are equal, to the last bit, in Python and in C, on every machine.
 #
-# Only operations that IEEE 754 defines exactly are used (no libm): `variates.py` and `simulate.c` say the
-# same. Source: Blackman & Vigna, Scrambled linear pseudorandom number generators (2021): xoshiro256**,
-# splitmix64.
+# Only operations that IEEE 754 defines exactly are used (no libm), equally in `variates.py` and
+# `simulate.c`. Source: Blackman & Vigna, Scrambled linear pseudorandom number generators (2021):
+# xoshiro256**, splitmix64.
 
 _WORD_MASK = 2**64 - 1
 _SQRT_HALF = 0.7071067811865476
@@ -38,7 +38,7 @@ class Exponentials:
         self._words = Xoshiro(splitmix(seed, 4))
 
     def next(self) -> float:
-        """The next one."""
+        """Return the next variate."""
         return -natural_log(1.0 - (self._words.next() >> 12) * 2.0**-52)
 
 
@@ -49,7 +49,7 @@ class Xoshiro:
         self._state = tuple(state)
 
     def next(self) -> int:
-        """The next one."""
+        """Return the next word."""
         a, b, c, d = self._state
         word = _rotate(b * 5 & _WORD_MASK, 7) * 9 & _WORD_MASK
         c ^= a
@@ -59,7 +59,7 @@ class Xoshiro:
 
 
 def splitmix(seed: int, n: int) -> list[int]:
-    """The first *n* words of splitmix64: a state that differs in half of its bits from that of seed + 1."""
+    """Return the first *n* words of splitmix64: a state that differs in half of its bits from seed + 1's."""
     words = []
     for _ in range(n):
         seed = (seed + 0x9E3779B97F4A7C15) & _WORD_MASK
@@ -70,7 +70,7 @@ def splitmix(seed: int, n: int) -> list[int]:
 
 
 def natural_log(x: float) -> float:
-    """log(x) for normal numbers above 0, to a few units in the last place; exact operations only."""
+    """Return log(x) for normal numbers above 0, to a few units in the last place; exact operations only."""
     mantissa, exponent = frexp(x)
     if mantissa < _SQRT_HALF:
         mantissa += mantissa
@@ -94,7 +94,7 @@ _FNV_OFFSET, _FNV_PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened."""
+    """One event of a simulation."""
 
     at_s: float
     what: str  #: the kind of stage that ended, or "forced" (a hand-over), or "arrival"
@@ -102,7 +102,7 @@ class Event:
 
 
 class Tally:
-    """How many tasks are where, their integrals over time, and the items done."""
+    """Number of tasks in each state, their integrals over time, and the finished items."""
 
     def __init__(self, scenario: Scenario, trajectory: list[Event] | None) -> None:
         self._trajectory = trajectory
@@ -129,7 +129,7 @@ class Tally:
         self.n_forced = 0
 
     def pass_time(self, passed_s: float, speed: float) -> None:
-        """Nothing changes for *passed_s*, while the cores do *speed* of work a second."""
+        """Add *passed_s* seconds without a change, while the cores do *speed* of work a second."""
         now = (
             self.n_runnable,
             speed,
@@ -153,7 +153,7 @@ class Tally:
             self._digest = (self._digest ^ word) * _FNV_PRIME & _MASK
 
     def end_item(self, now_s: float, residence_s: float) -> None:
-        """An item is done. Measuring begins with the last one of the warm-up, and ends with the last one."""
+        """Count a finished item. Measuring begins after the warm-up's last item, and ends with the last."""
         self._n_done += 1
         if self._n_done == self._n_warm_items:
             self._begin(now_s)
@@ -172,7 +172,7 @@ class Tally:
         return min(int(natural_log(ratio) * self._per_log), N_BUCKETS - 1) if ratio > 1.0 else 0
 
     def counts(self, now_s: float) -> Counts:
-        """All of it, up to *now_s*."""
+        """Return all counts, up to *now_s*."""
         return Counts(
             elapsed_s=now_s - self._begin_s,
             tasks=TaskSeconds(*self._integrals_s),
