@@ -36,7 +36,7 @@ Place = tuple[str | int, ...]  #: keys and indexes from the root
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """What a YAML file is for, as errors say it."""
+    """Purpose of a YAML file, as named in error messages."""
 
     name: str
     example: str  #: a file that shows how
@@ -47,7 +47,7 @@ CONFIG = FileKind("config", "configs/crash_processor.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file says, and where."""
+    """Content of a YAML file with the place of each value."""
 
     name: str  #: the file as the user named it
     values: Mapping[str, Any]  #: mappings, lists, texts, None
@@ -55,24 +55,22 @@ class Document:
     keys: Mapping[Place, str] = field(default_factory=dict)  #: "12:3" of each key of a mapping
 
     def where(self, place: Sequence[str | int], *, key: bool = False) -> str:
-        """``file:line:column`` of the value at *place* (with *key*: of its key), or of the nearest above."""
+        """Return ``file:line:column`` of the value at *place* (*key*: of its key), or of the next parent."""
         steps = tuple(place)
         if key and steps in self.keys:
             return f"{self.name}:{self.keys[steps]}"
         while steps and steps not in self.positions:
             steps = steps[:-1]
         if steps in self.keys and len(steps) < len(place):
-            return (
-                f"{self.name}:{self.keys[steps]}"  # something is missing below: its parent's key says where
-            )
+            return f"{self.name}:{self.keys[steps]}"  # a key is missing below: return its parent's place
         return f"{self.name}:{self.positions.get(steps, '1:1')}"
 
 
 def read_document(path: Path, kind: FileKind = CONFIG) -> Document:
-    """Read and check a YAML file; its top must be a mapping. *kind* is what it is called in errors.
+    """Read and check a YAML file with a mapping at its top; errors call the file *kind*.
 
     Raises:
-        ConfigError: it cannot be read, is no UTF-8, no YAML, too large, or uses tags, duplicate or odd keys.
+        ConfigError: the file is unreadable, too large, not UTF-8, not YAML, or has tags or invalid keys.
     """
     try:
         with path.open("rb") as file:
@@ -90,7 +88,7 @@ def read_document(path: Path, kind: FileKind = CONFIG) -> Document:
 
 
 def parse_document(text: str, name: str, kind: FileKind = CONFIG) -> Document:
-    """Parse the *text* of the file called *name*; ConfigError as ``read_document`` says."""
+    """Parse the *text* of the file called *name*; raise ConfigError like ``read_document``."""
     try:
         _check_shape(text, name)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -119,7 +117,7 @@ def parse_document(text: str, name: str, kind: FileKind = CONFIG) -> Document:
 
 
 class _Reader:
-    """Walks the nodes once; collects values, positions and everything that is wrong."""
+    """Walk over the YAML nodes that collects values, positions and all errors."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -205,7 +203,7 @@ class _Reader:
 
 
 def _check_shape(text: str, name: str) -> None:
-    """Refuse what would only exhaust memory or the stack, before anything is built from it."""
+    """Reject deep nesting and a second document before nodes are built, to protect memory and stack."""
     depth = n_documents = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -239,7 +237,7 @@ def _at(mark: Any) -> str:
 
 
 def path_of(place: Place) -> str:
-    """*place* as messages have it, on one line: ``service.command.0``."""
+    """Return *place* as one line for messages: ``service.command.0``."""
     return escape_unprintable(".".join(map(str, place)))
 
 
@@ -257,11 +255,11 @@ def _syntax_hint(problem: str) -> str | None:
     return None
 
 
-# The paths in a config: from which folder they are meant, and what has to be there.
+# Paths in a config: the folder that they are relative to, and checks that they exist.
 
 
 def with_home(path: Path) -> Path:
-    """*path* with a ``~`` or ``~NAME`` in front as that user's home.
+    """Return *path* with a leading ``~`` or ``~NAME`` replaced by that user's home folder.
 
     Raises:
         ValueError: there is no such user.
@@ -273,7 +271,7 @@ def with_home(path: Path) -> Path:
 
 
 def from_config_folder(path: Path, info: ValidationInfo) -> Path:
-    """Where *path* is meant, in a config; as it is where there is none."""
+    """Return *path* relative to the config's folder; without a config, relative to the current folder."""
     base: Path = (info.context or {}).get("folder") or Path.cwd()
     return base / with_home(path)
 
@@ -283,17 +281,17 @@ ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]
 
 
 def check_file(path: Path) -> Path:
-    """*path*, where a file is; whether it can be read is told by who reads it."""
+    """Return *path* if it is a file; whether the file is readable is not checked."""
     return _there(path, "file")
 
 
 def check_folder(path: Path) -> Path:
-    """*path*, where a folder is."""
+    """Return *path* if it is a folder."""
     return _there(path, "folder")
 
 
 def check_no_folder(path: Path) -> Path:
-    """*path*, where no folder is; a file may come to be there."""
+    """Return *path* unless it is a folder; it need not exist yet."""
     if _kind(path) == "folder":
         raise ValueError(f"{path} is a folder")
     return path
@@ -307,12 +305,12 @@ def _there(path: Path, kind: str) -> Path:
 
 
 def _kind(path: Path) -> str | None:
-    """What is at *path*: "file", "folder" or "another"; None: nothing.
+    """Return the kind of *path*: "file", "folder" or "another"; None if it does not exist.
 
-    ``Path.is_file`` hides why nothing can be there: from Python 3.14 on it gives False for each OSError.
+    ``Path.is_file`` hides the reason: since Python 3.14 it returns False for every OSError.
 
     Raises:
-        ValueError: a name is too long, or a folder may not be entered.
+        ValueError: a name is too long, or there is no permission to enter a folder.
     """
     try:
         mode = os.stat(path).st_mode

@@ -19,20 +19,20 @@ _ESCAPE = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "$": "$", "`": "`"}
 
 
 def read_environment_file(path: Path) -> dict[str, str]:
-    """The variables of the file, the last one of a name winning.
+    """Return the variables of the file; the last value of a name wins.
 
-    Blank lines and lines that begin with ``#`` are left out; ``export`` is allowed; a value may stand in
-    single quotes (as it is) or double quotes (with ``\\n \\t \\" \\\\ \\$`` and a backquote); nothing is
-    expanded. Without quotes a value ends before a blank and ``#``: of ``P=abc #def`` the value is ``abc``,
-    where systemd and ``docker run`` have ``abc #def``. Lines end with LF or CR LF, and no value goes on in
-    the next line.
+    Blank lines and lines that begin with ``#`` are skipped; ``export`` is allowed; a value may have
+    single quotes (taken literally) or double quotes (with ``\\n \\t \\" \\\\ \\$`` and a backquote); nothing
+    is expanded. An unquoted value ends before a blank and ``#``: the value of ``P=abc #def`` is ``abc``,
+    but ``abc #def`` for systemd and ``docker run``. Lines end with LF or CR LF, and a value cannot continue
+    on the next line.
 
     Raises:
-        ConfigError: it cannot be read, or with every line that is not NAME=VALUE. Values are not shown,
-            nor what is no name: it may be a line of a key.
+        ConfigError: the file is unreadable, or lines are not NAME=VALUE. The error lists all these lines,
+            but shows no values and no invalid names, because the line may be part of a secret key.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # to read a pipe would wait for its writer
+        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would block until its writer writes
             raise ConfigError(f"{path} is no file of variables", hint="Name a file of NAME=VALUE lines.")
         with path.open("rb") as file:
             raw = file.read(LARGEST_BYTES + 1)
@@ -61,7 +61,7 @@ def read_environment_file(path: Path) -> dict[str, str]:
 
 
 def parse_line(line: str) -> tuple[str, str]:
-    """The name and value of one line; ValueError says what is wrong, without the value."""
+    """Return the name and value of one line; raise ValueError with a message that omits the value."""
     match = _LINE.fullmatch(line)
     if match is None:
         raise ValueError("no = in the line")

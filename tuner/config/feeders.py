@@ -19,7 +19,7 @@ _EVEN, _KEPT = render_connections(EVEN), render_connections(KEPT)
 
 
 class FeederSettings(Section):
-    """The settings of one kind of feeder, and all that other parts of tuner have to know of the kind."""
+    """Settings of one kind of feeder, and the properties of the kind that other parts of tuner use."""
 
     kind: str  #: Kind of feeder
     can_pause: ClassVar[bool] = False  #: whether it can stop supplying one launch while others work
@@ -35,12 +35,12 @@ class FeederSettings(Section):
 
     @property
     def has_closed_loop(self) -> bool:
-        """Whether each client sends a request once it has the answer to the one before."""
+        """Whether each client waits for the answer to a request before it sends the next one."""
         return False
 
     @property
     def rate_per_s(self) -> float | None:
-        """The rate of the items, where it is one number; None: it is not, or there is none."""
+        """Items per second if the rate is one number, else None."""
         return None
 
     @property
@@ -59,7 +59,7 @@ class FeederSettings(Section):
 
     @classmethod
     def alternatives(cls, kind: object = None) -> list[type[Section]]:
-        """Return the kinds of feeder, or the one that is *kind*, for this class; a kind is its own."""
+        """Return all kinds of feeder, or only *kind*, for this class; for a kind, the kind itself."""
         return FEEDERS.alternatives(cls, kind)
 
 
@@ -68,7 +68,7 @@ AnyFeeder = Annotated[FeederSettings, FEEDERS]
 
 
 def no_feeder() -> FeederSettings:
-    """Return the feeder of a service that names none: tuner feeds nothing."""
+    """Return the default feeder of a service: tuner sends no items."""
     model = FEEDERS.find("none")
     assert model is not None
     return model.model_validate({})
@@ -78,9 +78,9 @@ OF_LOAD = ("rate", "clients", "connections")  #: settings of a feeder that sends
 
 
 def with_clients(section: Any, *, is_kept: bool) -> Any:
-    """A feeder's *section* in today's words: `connections` was the number of clients once.
+    """Return a feeder's *section* in today's terms: `connections` used to be the number of clients.
 
-    *is_kept*: a study file holds it, so its clients kept their connections, as all did then.
+    *is_kept*: it comes from a study file; all clients kept their connections then.
     """
     if not isinstance(section, dict) or "clients" in section or section.get("kind") != "http":
         return section
@@ -97,13 +97,13 @@ FORMS_THAT_TELL_FAILED = ("dramatiq", "rq")  #: of whose messages the broker kno
 
 
 def check_form(name: str) -> str:
-    """*name*, when it is that of a form of messages; ConfigError when it is none."""
+    """Return *name* if it is a known message format, else raise ConfigError."""
     if name not in FORMS:
         raise ConfigError(f"{name} is none of {', '.join(FORMS)}{nearest(name, FORMS)}")
     return name
 
 
 def check_form_at(name: str, url: str) -> None:
-    """ConfigError when messages of the form *name* are not known at the broker of *url*."""
+    """Raise ConfigError if the broker of *url* does not support the message format *name*."""
     if url.startswith("amqp:") and name not in FORMS_ON_RABBITMQ:
         raise ConfigError(f"{name} is not supported on RabbitMQ; use {' or '.join(FORMS_ON_RABBITMQ)}")

@@ -41,7 +41,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Section(BaseModel):
-    """A mapping of the config: frozen, with no keys but its own."""
+    """A mapping of the config: frozen, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -52,21 +52,21 @@ class Section(BaseModel):
 
 
 def as_value_error(problem: ConfigError) -> ValueError:
-    """A problem of the core as pydantic collects them."""
+    """Convert a ConfigError of the core to a ValueError, which pydantic collects."""
     return ValueError(f"{problem.problem}. {problem.hint}" if problem.hint else problem.problem)
 
 
 class Misplaced(ValueError):
-    """What is wrong with a part of a section, found when the whole was looked at."""
+    """An error in a part of a section, found by a check of the whole section."""
 
     def __init__(self, problem: str, below: tuple[str | int, ...]) -> None:
-        """*below* is the way to the part, from the section."""
+        """*below* is the path from the section to the part."""
         super().__init__(problem)
         self.below = below
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """``; did you mean X?``, or nothing when nothing is near."""
+    """Return ``; did you mean X?``, or an empty text if no known word is similar."""
     near = get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -100,7 +100,7 @@ _PERCENT = re.compile(r"(?P<number>[0-9]*\.?[0-9]+)\s*(?P<percent>%?)")
 
 
 def _ratio(value: Any) -> Any:
-    """``2%``, ``2 %`` or ``0.02``; as a study keeps it, a number."""
+    """Parse ``2%``, ``2 %`` or ``0.02``; return a number of a study file unchanged."""
     if not isinstance(value, str):
         return value
     match = _PERCENT.fullmatch(value.strip())
@@ -108,7 +108,7 @@ def _ratio(value: Any) -> Any:
         raise ValueError(f"should be a share, as 2% or 0.02 (got {value!r})")
     number = float(match["number"])
     if match["percent"]:
-        return float(f"{number / 100:.12g}")  # 5% is 0.05, whatever the division rounds to
+        return float(f"{number / 100:.12g}")  # 5% is exactly 0.05, despite the rounding of the division
     if number >= 1:
         raise ValueError(f"{value} is no share; write {value}% if that is meant")
     return number
@@ -118,7 +118,7 @@ Ratio = Annotated[float, BeforeValidator(_ratio)]  #: share: `2%`, or `0.02`
 
 
 def _limit_of(name: Quantity) -> BeforeValidator:
-    """``20`` for load, ``8G`` for memory, ``2s`` for p95; as a study keeps it, a number."""
+    """Return a parser for ``20`` (load), ``8G`` (memory) or ``2s`` (p95); numbers of a study file pass."""
 
     def limit(value: Any) -> Any:
         if not isinstance(value, str):
@@ -177,7 +177,7 @@ OneLayout = Annotated[Layout, BeforeValidator(_layout), PlainSerializer(str, ret
 
 
 def _split_layouts(value: Any) -> Any:
-    """One text may name several: 24x1,4x6."""
+    """Split a text with several layouts: 24x1,4x6."""
     if not isinstance(value, str):
         return value
     try:
@@ -217,7 +217,7 @@ VariantPattern = Annotated[str, AfterValidator(_variant_pattern)]
 
 
 def _split_names(value: Any) -> Any:
-    """One text may name several: prefork,threads."""
+    """Split a text with several names: prefork,threads."""
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
@@ -239,7 +239,7 @@ Variants = Annotated[
 
 
 def check_fields(text: str) -> str:
-    """Refuse ``{field}``s that no command line fills in."""
+    """Return *text*; reject each ``{field}`` that tuner does not replace in commands."""
     try:
         parts = list(string.Formatter().parse(text))
     except ValueError as error:
@@ -263,7 +263,7 @@ def _is_filled_in_by_a_probe(name: str) -> bool:
 
 
 def fields_in(text: str) -> set[str]:
-    """The fields of a text that `check_fields` let pass."""
+    """Return the names of the fields in a text that `check_fields` accepted."""
     return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
@@ -318,7 +318,7 @@ Name = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digit
 
 
 def check_variable(name: str) -> str:
-    """Refuse what is no name of an environment variable, or one that tuner sets."""
+    """Return *name*; reject invalid names of environment variables, and variables that tuner sets."""
     if _VARIABLE.fullmatch(name) is None:
         raise ValueError(f"{name!r} is no name for an environment variable")
     if name.startswith("TUNER_"):

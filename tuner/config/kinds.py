@@ -34,17 +34,17 @@ Base = TypeVar("Base", bound=Section)
 
 
 class Kinds(Generic[Base]):
-    """The kinds whose files are in one package, as the annotation of a field that holds one of them.
+    """The kinds in the files of one package; the annotation of a config field that holds one kind.
 
-    A file is called like its kind, with underscores for dashes, and defines one class derived from *base*
-    whose field ``kind`` is that word. Other files of the package are no kinds.
+    The name of a file is its kind, with underscores for dashes. It defines one class that derives from
+    *base* and whose field ``kind`` has this name. Other files of the package define no kinds.
     """
 
     def __init__(self, package: str, base: type[Base]) -> None:
         self._package, self._base = package, base
 
     def find(self, kind: object) -> type[Base] | None:
-        """Return the settings of *kind*, and import its file only; None: there is no such kind."""
+        """Import only the file of *kind* and return its settings class, or None for an unknown kind."""
         name = str(kind).replace("-", "_")
         if name not in self._files():
             return None
@@ -52,7 +52,7 @@ class Kinds(Generic[Base]):
         return found if found is not None and kind_of(found) == kind else None
 
     def models(self) -> list[type[Base]]:
-        """Return the settings of every kind, in alphabetical order; imports all files."""
+        """Import all files and return the settings class of every kind, in alphabetical order."""
         modules = (import_module(f"{self._package}.{name}") for name in self._files())
         found = (self._declared(module) for module in modules)
         return sorted((model for model in found if model is not None), key=kind_of)
@@ -72,7 +72,7 @@ class Kinds(Generic[Base]):
         return [one.name for one in iter_modules(import_module(self._package).__path__) if not one.ispkg]
 
     def _declared(self, module: ModuleType) -> type[Base] | None:
-        """Return the settings that *module* itself defines."""
+        """Return the settings class that *module* itself defines (not one that it imports)."""
         declared = (value for value in vars(module).values() if isinstance(value, type))
         own = (value for value in declared if value.__module__ == module.__name__)
         return next((value for value in own if issubclass(value, self._base)), None)
@@ -92,7 +92,7 @@ class Kinds(Generic[Base]):
 
 
 def kind_of(model: type[Section]) -> str:
-    """Return the word that stands under ``kind`` for *model*."""
+    """Return the value of the key ``kind`` for *model*."""
     return str(get_args(model.model_fields["kind"].annotation)[0])
 
 
@@ -107,7 +107,7 @@ def _validated_by(adapter: TypeAdapter[Any], value: Any, info: ValidationInfo) -
 
 @dataclass(frozen=True, slots=True)
 class StudyName:
-    """The names of a study outside its process."""
+    """Identifiers of a study for other programs."""
 
     id: str  #: the same when it is resumed
     file: str
@@ -136,7 +136,7 @@ class Surroundings:
     warn: Warn
 
 
-# The base of the settings of all probes; each kind is a file of `tuner/adapters/probes/`.
+# Base class of the settings of all probes; each kind is a file of `tuner/adapters/probes/`.
 
 
 PORT_VARIABLE = "TUNER_PROBE_PORT"  #: a port of 127.0.0.1 that each launch has alone
@@ -144,7 +144,7 @@ PORT_FIELD = f"{{{PORT_VARIABLE}}}"
 
 
 class ProbeSettings(Section):
-    """The settings of one kind of probe, and all that other parts of tuner have to know of the kind."""
+    """Settings of one kind of probe, and the properties of the kind that other parts of tuner use."""
 
     kind: str  #: Kind of probe
     #: whether a launch can have only one probe of this kind: workers find it by a variable, or it counts what
@@ -159,13 +159,13 @@ class ProbeSettings(Section):
         """Make the probe for the service of *settings*.
 
         Raises:
-            ConfigError: it could never count here.
+            ConfigError: this probe cannot count the items of this service.
         """
         raise NotImplementedError
 
     @property
     def has_own_port(self) -> bool:
-        """Whether the probe uses the port that each launch has alone."""
+        """Whether the probe uses the port that tuner reserves for each launch."""
         return False
 
     @property
@@ -184,16 +184,16 @@ class ProbeSettings(Section):
         return {}
 
     def counts_failed(self, _feeder: FeederSettings | None) -> bool:
-        """Whether failed items are counted, where the service has this feeder."""
+        """Return whether the probe counts failed items if the service has this feeder."""
         return bool(getattr(self, "failed", None))
 
     def problem_with(self, _feeder: FeederSettings) -> str:
-        """Return why the probe cannot count where the service has this feeder; empty: it can."""
+        """Return the reason why the probe cannot count items of this feeder; empty if it can."""
         return ""
 
     @classmethod
     def alternatives(cls, kind: object = None) -> list[type[Section]]:
-        """Return the kinds of probe, or the one that is *kind*, for this class; a kind is its own."""
+        """Return all kinds of probe, or only *kind*, for this class; for a kind, the kind itself."""
         return PROBES.alternatives(cls, kind)
 
 
@@ -202,7 +202,7 @@ AnyProbe = Annotated[ProbeSettings, PROBES]
 
 
 def counter_probe() -> ProbeSettings:
-    """Return the probe of a service that names none: its workers count their items themselves."""
+    """Return the default probe of a service: its workers count their items themselves."""
     model = PROBES.find("mmap-counter")
     assert model is not None
     return model.model_validate({})
@@ -222,18 +222,18 @@ def _needs_failed(included: bool, info: ValidationInfo) -> bool:
 FailedIncluded = Annotated[bool, AfterValidator(_needs_failed)]
 
 
-# The base of the settings of all checks of readiness; each kind is a file of `tuner/adapters/ready/`.
+# Base class of the settings of all readiness checks; each kind is a file of `tuner/adapters/ready/`.
 
 
 class ReadySettings(Section):
-    """The settings of one kind of check, and all that other parts of tuner have to know of the kind."""
+    """Settings of one kind of readiness check, and the properties that other parts of tuner use."""
 
     kind: str  #: Kind of check
     #: Longest time until the service is ready. After this time, the launch fails
     within: LongerThanZero = 60.0
 
     def build(self, layout: Layout, directory: Path | None) -> ReadyCheck:
-        """Make the check of one launch of *layout*, whose service runs in *directory* (None: tuner's)."""
+        """Make the check for one launch of *layout*; the service runs in *directory* (None: tuner's)."""
         raise NotImplementedError
 
     @property
@@ -243,7 +243,7 @@ class ReadySettings(Section):
 
     @classmethod
     def alternatives(cls, kind: object = None) -> list[type[Section]]:
-        """Return the kinds of check, or the one that is *kind*, for this class; a kind is its own."""
+        """Return all kinds of check, or only *kind*, for this class; for a kind, the kind itself."""
         return CHECKS.alternatives(cls, kind)
 
 
@@ -252,9 +252,9 @@ AnyReady = Annotated[ReadySettings, CHECKS]
 
 
 def with_lines_of_masters(section: Any) -> Any:
-    """The *section* of a script where one line of a log is enough, unless its ``ready`` has a count.
+    """Return the service *section* with ``count: 1`` for ``ready: log`` where one program logs for all.
 
-    That is with ``programs: one``, of the service and of its variants: one program logs that it is ready.
+    That applies to ``programs: one``, of the service and of its variants, unless ``ready`` has a count.
     """
     if not isinstance(section, Mapping):
         return section

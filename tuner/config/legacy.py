@@ -29,7 +29,7 @@ SET_BY_CONFIG_ALONE = frozenset(
 def fill_defaults(config: StoredConfig) -> StoredConfig:
     """Return *config* with the default of each setting that it lacks.
 
-    Nothing is checked: a file that is not here any more, or a secret that was left out, does no harm.
+    The values are not checked, so a file that was deleted or a secret that was left out is no error.
     """
     return StoredConfig.of_sections(_filled(Settings, config.sections)) if config.sections else config
 
@@ -38,18 +38,18 @@ def _filled(model: type[BaseModel], kept: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(with_clients(kept, is_kept=True) if issubclass(model, FeederSettings) else kept)
     for name, field in model.model_fields.items():
         if name not in found:
-            # What must be told has no default; a section that is not there (a simulated one's) has none
+            # Required settings and absent sections (of a simulated study) have no default
             if model is not Settings and not field.is_required():
                 found[name] = to_jsonable_python(field.get_default(call_default_factory=True))
         elif isinstance(found[name], dict) and (inner := _model_of(field.annotation, found[name])):
             found[name] = _filled(inner, found[name])
-    if found.get("gate", "") is None:  # a study does not keep a gate that nobody set
+    if found.get("gate", "") is None:  # a study file contains a gate only if it was set
         del found["gate"]
     return found
 
 
 def _model_of(annotation: Any, kept: Mapping[str, Any]) -> type[BaseModel] | None:
-    """The one that *kept* is of, by its kind or its names; None: it is a mapping, or nobody knows."""
+    """Return the model of *kept* by its kind or keys; None if it is a plain mapping or ambiguous."""
     models = _models_in(annotation, kept.get("kind"))
     if len(models) > 1 and "kind" in kept:
         models = [model for model in models if kept["kind"] in _kinds(model)]
@@ -67,21 +67,21 @@ def _models_in(annotation: Any, kind: object) -> list[type[BaseModel]]:
         return [*annotation.alternatives(kind)]
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    if get_origin(annotation) is dict:  # its names are the user's own
+    if get_origin(annotation) is dict:  # the user chooses its keys
         return []
     return [model for part in get_args(annotation) for model in _models_in(part, kind)]
 
 
 def keep_backends(asked: Settings, kept: Mapping[str, Any]) -> Settings:
-    """Return *asked* without backends where the settings *kept* had none: tuner did not look for any then."""
+    """Return *asked* without backends if the stored settings *kept* have none: tuner detected none then."""
     if kept.get("backends") == [] and asked.backends is None:
         return asked.model_copy(update={"backends": ()})
     return asked
 
 
 def keep_load(values: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
-    """Keep the load that a study was begun with, unless *values* ask for another: its clients may have been
-    found."""
+    """Copy the load of the stored settings *kept* into *values* where these set none: tuner may have
+    determined its clients."""
     section, service = values.get("service"), kept.get("service")
     if not isinstance(section, dict) or not isinstance(service, dict):
         return
@@ -95,7 +95,7 @@ def keep_load(values: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
 
 
 def keep_ready_counts(now: Any, was: Any) -> None:
-    """Keep how many lines a study waited for, unless *now* gives a number: the default has changed."""
+    """Copy the stored number of ready lines into *now* if this sets none: the default has changed."""
     if not isinstance(now, dict) or not isinstance(was, Mapping):
         return
     ready, before = now.get("ready"), was.get("ready")
@@ -107,19 +107,19 @@ def keep_ready_counts(now: Any, was: Any) -> None:
             keep_ready_counts(variant, earlier.get(name))
 
 
-# What the study section of a config asks for by itself, where a study goes on that has one already.
+# Overrides from the study section of a config when a study is continued.
 
 
 class _Alone(Section):
-    """Whether a service can have it so is not asked: if the study was begun with it, that was."""
+    """Study section alone: whether its settings suit the service was checked when the study began."""
 
     study: StudySettings
 
 
 def study_overrides(document: Document, options: Mapping[Place, Given]) -> dict[str, Any]:
-    """The settings that the study section of *document* names, as a study keeps them.
+    """Return the settings of the study section of *document*, in the form of a study file.
 
-    Without those that *options* take the place of: the ones the study was begun with, and those typed now.
+    Settings that *options* replace are left out: those given at the start of the study, and those given now.
 
     Raises:
         ConfigError: with every error, each with its place.

@@ -50,20 +50,20 @@ def load_settings(
     kept: Mapping[str, Any] | None = None,
     look: DocumentLook | None = None,
 ) -> Settings:
-    """The settings of the config at *path* (None: the built-in service's) with *options* in their places.
+    """Return the settings of the config at *path* (None: built-in service), overridden by *options*.
 
     Args:
-        path: of the config.
-        options: from the command line, by their places.
-        without: sections that are as if the config did not have them.
-        service: reads its service section, where there is one; None: as it is.
-        kept: the settings that a study was begun with, which goes on: its study section holds for the
-            config's, its load (rate, clients, connections) where no other is asked for, and all of it where
-            nobody names a service.
-        look: at the config, where there is one.
+        path: The config file.
+        options: Command-line options, by their places in the config.
+        without: Sections of the config to ignore.
+        service: Converter for the service section of the config; None: no conversion.
+        kept: Stored settings of a continued study. Their study section replaces that of the config; their
+            load (rate, clients, connections) applies unless another is given; all of them apply if no
+            service is given.
+        look: Called with the config, if there is one.
 
     Raises:
-        ConfigError: with every error, each as ``file:line:column: path: what (got ...)``.
+        ConfigError: with all errors, each as ``file:line:column: path: problem (got ...)``.
     """
     document = read_document(path) if path is not None else Document("settings", {})
     if look is not None and path is not None:
@@ -84,7 +84,7 @@ def load_settings(
             "kind", "script" if "command" in values["service"] else "crash-processor"
         )
     for place in _OF_LOAD:
-        if place in options:  # a known service may have got its feeder only now
+        if place in options:  # a known service may have got its feeder in this conversion
             _check_that_requests_are_sent(values, options[place])
             _put(values, place, options[place].text)
     if kept is not None:
@@ -101,14 +101,14 @@ def load_settings(
 
 
 def put_options(values: dict[str, Any], options: Mapping[Place, Given]) -> None:
-    """Put *options* in their places in *values*, but those of the load, and leave out what they replace."""
+    """Write *options* (without those of the load) into *values*; remove the settings that they replace."""
     for axis in {place[:3] for place in options if place[:2] == _AXES}:
         _drop(values, axis)
     for place, given in options.items():
         if place not in _OF_LOAD:
             _put(values, place, given.text)
     for one, other in ((_GRID, _LAYOUTS), (_LAYOUTS, _GRID)):
-        if one in options and other not in options:  # both typed is a mistake, and told as one
+        if one in options and other not in options:  # if both options are given, a later check reports it
             _drop(values, other)
     if _STRATEGY in options:
         for strategy, names in OF_STRATEGY.items():
@@ -118,7 +118,7 @@ def put_options(values: dict[str, Any], options: Mapping[Place, Given]) -> None:
 
 
 def _check_one_service(document: Document) -> None:
-    """A profile takes the place of the service: it cannot be that of several."""
+    """Raise ConfigError if the service has variants, because a profile describes a single service."""
     section = document.values.get("service")
     for key in ("axes", "variants"):
         if isinstance(section, Mapping) and section.get(key):
@@ -142,7 +142,7 @@ def _read(
 
 
 def _moved_places(asked: Mapping[str, Any], section: Mapping[str, Any]) -> dict[Place, Place]:
-    """The places in a *section* that was made of settings that were *asked* for -> where those stand."""
+    """Map each place in the converted *section* to the place of its text in the original, *asked*."""
     settings = {
         value: name for name, value in asked.items() if name not in section and isinstance(value, str)
     }
@@ -158,7 +158,7 @@ def _moved_places(asked: Mapping[str, Any], section: Mapping[str, Any]) -> dict[
 
 
 def _variants_named(study: Any) -> list[str] | None:
-    """The variants that a study's section names, by themselves or with its layouts; None: it names none."""
+    """Return the variants named in a study section, under ``variants`` or in layouts; None if none are."""
     if not isinstance(study, Mapping):
         return None
     if study.get("variants") is not None:
@@ -173,9 +173,9 @@ def _names(asked: Any) -> list[str]:
 
 
 def canonical_json(settings: Settings) -> str:
-    """The settings as a study keeps them: sorted, compact, secrets left out."""
+    """Return the settings as JSON for the study file: sorted, compact, without secrets."""
     whole = settings.model_dump(mode="json")
-    if whole["service"]["gate"] is None:  # a study that names none is kept as by a tuner that had no gates
+    if whole["service"]["gate"] is None:  # then the text is the same as from a tuner without gates
         del whole["service"]["gate"]
     kept = redact(whole)
     for key in ("probe", "cross_check"):
@@ -187,10 +187,10 @@ def canonical_json(settings: Settings) -> str:
 
 
 def settings_of_study(canonical: str, name: str) -> Settings:
-    """The settings that ``canonical_json`` kept in the study file called *name*.
+    """Return the settings from the text that ``canonical_json`` wrote into the study file *name*.
 
     Raises:
-        ConfigError: secrets were left out, so the config has to be read again; or they are not settings.
+        ConfigError: the text lacks secrets, so the config has to be read again; or it has invalid settings.
     """
     if HIDDEN in canonical:
         raise ConfigError(
@@ -220,7 +220,7 @@ def _check_that_requests_are_sent(values: Mapping[str, Any], given: Given) -> No
 
 
 def names_service(place: Place) -> bool:
-    """Whether an option for *place* says which service is measured: its load does not."""
+    """Return whether an option for *place* selects the measured service; options for its load do not."""
     return place[0] == "service" and place not in _OF_LOAD
 
 
@@ -228,7 +228,7 @@ def _put(values: dict[str, Any], place: Place, text: str) -> None:
     for step in place[:-1]:
         below = values.setdefault(str(step), {})
         if not isinstance(below, dict):
-            return  # the config is wrong there, and the settings will say so
+            return  # the config is wrong there; the validation of the settings reports it
         values = below
     values[str(place[-1])] = text
 

@@ -18,7 +18,7 @@ _LONGEST_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value from the command line, which takes the place of the config's."""
+    """A value from the command line, which replaces that of the config."""
 
     option: str  #: "--cores"
     text: str
@@ -32,22 +32,22 @@ def problems(
     model: type[BaseModel],
     moved: Mapping[Place, Place] | None = None,
 ) -> list[str]:
-    """Each as ``file:line:column: path: what (got ...)``, in the file's order.
+    """Return each error as ``file:line:column: path: problem (got ...)``, in the order of the file.
 
     Args:
-        error: what *model* said of *values*.
-        document: the file, which knows where its values stand.
-        values: those of the file with *options* in their places.
-        options: from the command line; what is wrong with one is told of the option.
-        model: whose keys a misspelt one may have meant.
-        moved: places of values that were put elsewhere than they are told -> where they are told.
+        error: Result of validating *values* with *model*.
+        document: The file, with the positions of its values.
+        values: Values of the file, overridden by *options*.
+        options: Command-line options; an error in one names the option.
+        model: The model with the known keys, to suggest one for a misspelt key.
+        moved: Places of converted values -> their places in the file.
     """
-    found: dict[str, tuple[int, int]] = {}  # the message -> where it stands, to tell them in the file's order
+    found: dict[str, tuple[int, int]] = {}  # message -> line and column, to sort by the order of the file
     entries = error.errors(include_url=False)
     for loc, alike in _by_value(values, entries):
         entry = alike[0]
         if entry["type"] == "too_short" and any(_is_below(other["loc"], entry["loc"]) for other in entries):
-            continue  # it names some, and what is wrong with those is told
+            continue  # the list has elements, and their own errors are reported
         place = tuple(step for step in loc if step != "[key]")
         place = (moved or {}).get(place, place)
         unknown = entry["type"] == "extra_forbidden"
@@ -69,7 +69,7 @@ def problems(
 def _by_value(
     values: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Place, list[Mapping[str, Any]]]]:
-    """Each entry with its place; what the alternatives of a union each say of one value is together."""
+    """Return the entries grouped by place: those of all alternatives of a union for one value together."""
     found: list[tuple[Place, list[Mapping[str, Any]]]] = []
     together: dict[Place, list[Mapping[str, Any]]] = {}
     for entry in entries:
@@ -86,7 +86,7 @@ def _by_value(
 
 
 def _any_of(entries: Sequence[Mapping[str, Any]]) -> str:
-    """What a value should be, where each of *entries* would do: "should be a whole number, or 'auto'"."""
+    """Join the expectations of alternative *entries*: "should be a whole number, or 'auto'"."""
     first, *others = dict.fromkeys(message(entry) for entry in entries)
     return ", or ".join([first, *(other.removeprefix("should be ") for other in others)])
 
@@ -96,7 +96,7 @@ def _is_below(inner: Place, outer: Place) -> bool:
 
 
 def message(entry: Mapping[str, Any]) -> str:
-    """What is wrong with one value, without its place."""
+    """Return the error message for one value, without its place."""
     kind, said = entry["type"], str(entry["msg"])
     known = {
         "extra_forbidden": "unknown key",
@@ -128,7 +128,7 @@ def message(entry: Mapping[str, Any]) -> str:
 
 
 def _describe_input(entry: Mapping[str, Any]) -> str:
-    """What was found there, unless the message says it already or it may be secret."""
+    """Return " (got VALUE)", or an empty text if the message has the value or the value may be secret."""
     value = entry["input"]
     if entry["type"] in (
         "missing",
@@ -148,10 +148,10 @@ def _describe_input(entry: Mapping[str, Any]) -> str:
 
 
 def _loc_in(values: Any, loc: Sequence[str | int]) -> tuple[Place, bool]:
-    """*loc* without the steps that pydantic adds for the alternatives of a union; whether it ended in one.
+    """Return *loc* without pydantic's steps for alternatives of a union, and whether it ended in such a step.
 
-    The ``kind`` of a mapping comes first within it; the same word may follow as a key (a command's
-    ``command``). Alternatives that no ``kind`` tells apart come last: nothing has a key below a text.
+    The ``kind`` of a mapping is its first step; the same word may follow as a key (``command`` in a
+    ``command``). The step of an alternative without ``kind`` is the last, because a text has no keys.
     """
     place: list[str | int] = []
     here = values
@@ -172,7 +172,7 @@ def _loc_in(values: Any, loc: Sequence[str | int]) -> tuple[Place, bool]:
 
 
 def _is_alternative(here: Any, step: str | int) -> bool:
-    """Whether *step* is pydantic's word for a type, as ``literal['auto']``, and no key of what is *here*."""
+    """Return whether *step* is pydantic's name of a type, as ``literal['auto']``, and not a key of *here*."""
     if not isinstance(step, str) or step == "[key]":
         return False
     return not isinstance(here, Mapping) or "[" in step
@@ -180,14 +180,14 @@ def _is_alternative(here: Any, step: str | int) -> bool:
 
 def _near_key(root: type[BaseModel], values: Any, place: Place) -> str:
     models = _models_at(root, values, place[:-1])
-    # of alternatives, the one with most keys is the likeliest source of a misspelt one
+    # of several alternatives, a misspelt key most likely belongs to the one with the most keys
     keys = max((list(model.model_fields) for model in models), key=len, default=[])
     near = get_close_matches(str(place[-1]), keys, n=1)
     return f", did you mean {near[0]}?" if near else ""
 
 
 def _models_at(root: type[BaseModel], values: Any, place: Place) -> list[type[BaseModel]]:
-    """What may stand at *place*; of alternatives that a ``kind`` tells apart, the one that *values* name."""
+    """Return the models allowed at *place*; if *values* have a ``kind``, only the model of this kind."""
     models: list[type[BaseModel]] = [root]
     types: list[Any] = [root]
     for step in place:
@@ -201,7 +201,7 @@ def _models_at(root: type[BaseModel], values: Any, place: Place) -> list[type[Ba
 
 
 def _below(annotation: Any, step: str | int) -> list[Any]:
-    """The types of what stands at *step* within a value of this type."""
+    """Return the types allowed at *step* within a value of the type *annotation*."""
     if _is_model(annotation):
         field = annotation.model_fields.get(str(step))
         return [] if field is None else [field.annotation]

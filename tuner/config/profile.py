@@ -25,7 +25,7 @@ from tuner.core.model.profile import FAILURES, Failure, Profile, ProfileAging, P
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import parse_duration, parse_size
 
-# A profile as the text of its file: every key with its unit and what it means.
+# Rendering of a profile as a file: every key with its unit and meaning.
 
 _WIDTH = 100
 _LIST_WIDTH = 60  #: what it means stands behind its last line
@@ -127,7 +127,7 @@ _MEANING_OF_HEAD = {
 
 
 def render_profile(profile: Profile) -> str:
-    """The file of *profile*; ``read_profile`` of it gives *profile* again, to the last digit."""
+    """Return the file text of *profile*; ``read_profile`` restores every value exactly."""
     texts = profile_texts(profile)
     lines = [_HEAD, *(_head_line(key, texts[key]) for key in ("name", "source"))]
     for key, (example, meaning) in _MEANING_OF_HEAD.items():
@@ -139,7 +139,7 @@ def render_profile(profile: Profile) -> str:
 
 
 def profile_texts(profile: Profile) -> dict[str, Any]:
-    """The same as nested mappings of texts, as a study keeps it; ``parse_profile`` reads them.
+    """Return *profile* as nested mappings of texts for a study file; ``parse_profile`` reads them.
 
     ``simulated`` and ``measured`` are absent where the profile has none.
     """
@@ -218,7 +218,7 @@ def _aging_texts(aging: ProfileAging) -> dict[str, Any]:
 
 
 def _head_line(key: str, value: str | list[str]) -> str:
-    """One key of the whole file; a long value goes on in further lines."""
+    """Return the lines of one top-level key; a long value takes several lines."""
     is_list = isinstance(value, list)
     text: str = yaml.safe_dump(
         {key: value},
@@ -242,7 +242,7 @@ def _lines(section: str, texts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plain(value: float) -> str:
-    """Digits only, as many as it takes: 24, 0.05, 0.000005."""
+    """Return *value* exactly, without an exponent: 24, 0.05, 0.000005."""
     exact = Decimal(repr(float(value)))
     whole = exact.to_integral_value()
     return f"{whole if exact == whole else exact:f}"
@@ -253,7 +253,7 @@ def _share(value: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """In seconds, or milliseconds where these read better and are as exact."""
+    """Return a duration in seconds; in milliseconds if it is below 1 s and this is exact."""
     if 0 < seconds < 1:
         milliseconds = f"{Decimal(repr(float(seconds))).scaleb(3).normalize():f}ms"
         if parse_duration(milliseconds) == seconds:
@@ -262,7 +262,7 @@ def _duration(seconds: float) -> str:
 
 
 def _bytes(size: float | None) -> str | None:
-    """In megabytes where that is exact, else in bytes; None: not known."""
+    """Return *size* in megabytes if this is exact, else in bytes; None if it is unknown."""
     if size is None:
         return None
     megabytes = f"{Decimal(repr(float(size))).scaleb(-6).normalize():f}MB"
@@ -270,7 +270,7 @@ def _bytes(size: float | None) -> str | None:
         if parse_size(megabytes) == size:
             return megabytes
     except ConfigError:
-        pass  # nothing at all has no unit
+        pass  # parse_size rejects 0MB
     return f"{_plain(size)}B"
 
 
@@ -283,22 +283,22 @@ def read_profile(path: Path) -> Profile:
     """Read and check the profile at *path*.
 
     Raises:
-        ConfigError: it cannot be read, or with every error, each as ``file:line:column: key: what``.
+        ConfigError: the file is unreadable, or with all its errors as ``file:line:column: key: problem``.
     """
     return _profile_of(read_document(path, PROFILE))
 
 
 def parse_profile(texts: Mapping[str, Any], name: str) -> Profile:
-    """The profile of which ``profile_texts`` made *texts*; *name* is the file that kept them.
+    """Return the profile from the *texts* of ``profile_texts``; *name* is the file that contains them.
 
     Raises:
-        ConfigError: another version of tuner made them.
+        ConfigError: this version of tuner cannot read them.
     """
     return _profile_of(Document(name, texts))
 
 
 def profile_kept(record: StudyRecord, file: Path) -> Profile:
-    """The profile that the simulated study in *file* plays."""
+    """Return the profile that the simulated study in *file* uses."""
     return parse_profile(record.config.sections["simulate"], str(file))
 
 

@@ -37,7 +37,7 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*B", re.ASCII)
 
 
 def _share(value: Any) -> Any:
-    """``5%`` or ``0.05``: exactly the number that is written."""
+    """Parse ``5%`` or ``0.05`` exactly, as a decimal number."""
     if not isinstance(value, str):
         return value
     match = _PERCENT.fullmatch(value.strip())
@@ -47,7 +47,7 @@ def _share(value: Any) -> Any:
 
 
 def _bytes(value: Any) -> Any:
-    """``60MB``, ``1.5GiB`` or ``0B``."""
+    """Parse a size such as ``60MB``, ``1.5GiB`` or ``0B``; return bytes."""
     if not isinstance(value, str):
         return value
     if match := _BYTES.fullmatch(value.strip()):
@@ -73,7 +73,7 @@ def _demand(name: str) -> str:
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, allow_inf_nan=False)]
 UpToOne = Annotated[Share, Field(le=1)]
 BelowOne = Annotated[Share, Field(lt=1)]
-Scatter = Annotated[Share, Field(le=10)]  # of logarithms: what is far beyond has no figures
+Scatter = Annotated[Share, Field(le=10)]  # standard deviation of logarithms; much larger values overflow
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Cores = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Bytes = Annotated[float, BeforeValidator(_bytes), Field(ge=0, allow_inf_nan=False)]
@@ -136,7 +136,7 @@ class NoiseSection(Section):
     launch: Scatter = 0.01
     drift: Scatter = 0.0
     drift_ar1: UpToOne = 0.95
-    second: Share | None = None  # of few items an hour it is large
+    second: Share | None = None  # large for services with few items per hour
     model: Scatter | None = None
     host: Scatter | None = None
     host_lasts: LongerThanZero | None = None
@@ -205,5 +205,5 @@ class ProfileFile(Section):
     @field_validator("terms", "noise", "memory", "launch", "aging", "failures", "intervals", mode="before")
     @classmethod
     def _nothing_below(cls, value: Any) -> Any:
-        """A section whose keys are all comments says nothing."""
+        """Replace a section whose keys are all commented out by an empty one."""
         return {} if value is None else value

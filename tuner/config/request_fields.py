@@ -26,7 +26,7 @@ NUMBER = "{process}"  #: in a URL: each process listens at an address of its own
 
 
 def check_url(text: str) -> str:
-    """Return *text*, the address of requests, with or without the number of a process in it."""
+    """Return *text* if it is a valid URL, with or without the placeholder for a process number."""
     try:
         parse_url(text.replace(NUMBER, "0"))
     except ConfigError as error:
@@ -35,7 +35,7 @@ def check_url(text: str) -> str:
 
 
 def checked_method(text: str) -> str:
-    """Return *text*, the method of requests."""
+    """Return *text* if it is a valid HTTP method."""
     try:
         return check_method(text)
     except ConfigError as error:
@@ -43,7 +43,7 @@ def checked_method(text: str) -> str:
 
 
 def _rate(value: Any) -> float | Pace:
-    """``200``, ``70%``, ``p95=200ms``; as a study keeps it, a number or such a text."""
+    """Parse ``200``, ``70%`` or ``p95=200ms``, or a rate from a study file (a number or such a text)."""
     try:
         if isinstance(value, str):
             return parse_rate(value)
@@ -60,7 +60,7 @@ Rate = Annotated[float | Share | WithinP95, PlainValidator(_rate), PlainSerializ
 
 
 def _connections(value: Any) -> str:
-    """``even``, ``fresh``, ``kept``, ``reuse: 100``; YAML reads the last one as a mapping."""
+    """Normalize ``even``, ``fresh``, ``kept`` or ``reuse: 100``; YAML reads the last one as a mapping."""
     if isinstance(value, dict) and [*value] == ["reuse"]:
         value = f"reuse: {value['reuse']}"
     if not isinstance(value, str):
@@ -75,7 +75,7 @@ ConnectionsText = Annotated[str, PlainValidator(_connections)]
 
 
 def checked_headers(headers: dict[str, str]) -> dict[str, str]:
-    """Return *headers*, by name, if a request can have them."""
+    """Return *headers*, by name, if they are valid in a request."""
     for name, value in headers.items():
         try:
             check_header(name, value)
@@ -84,11 +84,11 @@ def checked_headers(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
-# The addresses of brokers in a config.
+# Broker URLs in a config.
 
 
 def check_redis_url(url: str) -> str:
-    """*url*, when it is one of Redis; ConfigError when it is none."""
+    """Return *url* if it is a URL of Redis, else raise ConfigError."""
     known = re.fullmatch(r"rediss?://[^\s/?#]+(/[0-9]*)?|unix:///[^\s?#]+(\?db=[0-9]+)?", url) is not None
     try:
         known = known and urlsplit(url).port != 0
@@ -111,7 +111,7 @@ RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 
 
 def check_broker_url(url: str) -> str:
-    """*url*, when it is one of Redis or of RabbitMQ; ConfigError when it is none."""
+    """Return *url* if it is a URL of Redis or RabbitMQ, else raise ConfigError."""
     if not url.startswith("amqp"):
         try:
             return check_redis_url(url)

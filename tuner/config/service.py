@@ -71,7 +71,7 @@ def _user(name: str) -> str:
 
 
 class RunSettings(Section):
-    """Where, as whom and with what a service runs."""
+    """User, folder, environment and limits of a service."""
 
     #: User that runs the service. tuner must run as root to start the service as another user; None: the user
     #: of tuner
@@ -108,7 +108,7 @@ class RunSettings(Section):
 
     @property
     def owner(self) -> tuple[int, int] | None:
-        """User and group id that the service runs as; None: those of tuner."""
+        """User and group id of the service; None: those of tuner."""
         if self.user is None:
             return None
         entry = pwd.getpwnam(self.user)
@@ -116,12 +116,12 @@ class RunSettings(Section):
 
     @property
     def probe_fields(self) -> tuple[str, ...]:
-        """The fields that this service's probe fills in, beside those of every service."""
+        """Fields that the probe of this service replaces, in addition to those of every service."""
         return ()
 
     @property
     def filled_in(self) -> list[tuple[tuple[str | int, ...], str]]:
-        """The texts in which fields are filled in, with their places."""
+        """Texts in which tuner replaces fields, with their places."""
         return [(("environment", name), word) for name, word in self.environment.items()]
 
     @model_validator(mode="after")
@@ -171,7 +171,7 @@ class CrashProcessorSettings(RunSettings):
 
     @property
     def probe(self) -> ProbeSettings:
-        """Its items are counted by its own code."""
+        """The probe: the code of the service counts its items itself."""
         return counter_probe()
 
     def of(self, variant: str) -> Self:
@@ -273,19 +273,19 @@ class ScriptSettings(RunSettings):
                 at = problem.below
                 own = bool(at) and at[0] in asked.model_fields_set
                 if isinstance(problem, ThreadsAsked) and asked.threads is False and (self.axes or not own):
-                    at, own = ("threads",), True  # not the service's word: others may have threads
+                    at, own = ("threads",), True  # the variant's setting is the error
                 below = blamed(self.axes, name, at) or (("variants", name, *at) if own else at)
                 raise Misplaced(f"variant {name}: {problem}", below) from problem
         return self
 
     @property
     def reports_latency(self) -> bool:
-        """Whether it is known how long its items take: those that tuner's load generator sends."""
+        """Whether the feeder reports the latency of items, as tuner's load generator does."""
         return self.feeder.reports_latency
 
     @property
     def probe_fields(self) -> tuple[str, ...]:
-        """Those of its probes; the port of a launch only with a probe that uses it."""
+        """Fields that the probes replace; the port of a launch only with a probe that uses it."""
         probes = self.probes.values()
         fields = dict.fromkeys(name for probe in probes for name in probe.fills_in if name != PORT_VARIABLE)
         has_port = any(probe.has_own_port for probe in probes)
@@ -293,13 +293,13 @@ class ScriptSettings(RunSettings):
 
     @property
     def probes(self) -> dict[str, ProbeSettings]:
-        """The one that counts, and the second one where there is one, by their keys."""
+        """The probe, and the cross-check if there is one, by their keys."""
         second = {} if self.cross_check is None else {"cross_check": self.cross_check}
         return {"probe": self.probe, **second}
 
     @property
     def filled_in(self) -> list[tuple[tuple[str | int, ...], str]]:
-        """The command too."""
+        """Texts with fields, including the words of the command, with their places."""
         return [*((("command", n), word) for n, word in enumerate(self.command)), *super().filled_in]
 
     @model_validator(mode="after")
@@ -335,11 +335,11 @@ class ScriptSettings(RunSettings):
 
 
 class ThreadsAsked(Misplaced):
-    """A word has {threads} filled in where there are none."""
+    """A word of the command or environment uses {threads}, but the service has none."""
 
 
 def _fields_set_by(variant: Section) -> dict[str, Any]:
-    """What a variant says."""
+    """Return the settings that *variant* sets to a value other than None."""
     return {name: value for name in variant.model_fields_set if (value := getattr(variant, name)) is not None}
 
 

@@ -28,17 +28,17 @@ from tuner.core.domain.service import Workers, connections_of, shape_of
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import parse_size
 
-# At what a study stops by itself.
+# Safety limits that stop a study.
 
 _LIMITS = ("load", "memory", "errors", "command")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 def memory_limit(text: str) -> tuple[float | None, float | None]:
-    """``90%`` as a share of the box, ``28G`` as bytes: one of the two, the other None.
+    """Parse a memory limit: return (share of the host's memory, bytes) with one of the two None.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: *text* is neither a share such as ``90%`` nor a size such as ``28G``.
     """
     if match := _SHARE.fullmatch(text.strip()):
         ratio = float(match[1]) / 100
@@ -212,20 +212,20 @@ class Settings(Section):
 
     @property
     def is_there_already(self) -> bool:
-        """Whether brokers and databases run before the study begins: no hook starts them."""
+        """Whether brokers and databases run before the study begins, because no hook starts them."""
         return not (self.hooks.before_study or self.hooks.before_launch)
 
     def service_in(self, variant: str) -> CrashProcessorSettings | ScriptSettings:
-        """The service in the *variant* of a layout."""
+        """Return the service in the *variant* of a layout."""
         service = self.service
         return service.of(variant) if service.variants else service
 
     def layouts_for(self, cores: int) -> tuple[Layout, ...]:
-        """The layouts to measure on so many *cores*: those that do not open too many connections."""
+        """Return the layouts to measure on *cores* cores, without those that open too many connections."""
         return self.study.layouts_for(cores, *self._of_variants)
 
     def left_out(self, cores: int) -> tuple[Layout, ...]:
-        """The layouts that would open too many connections, and are not measured."""
+        """Return the layouts that are not measured because they would open too many connections."""
         every = self.study.model_copy(update={"max_connections": None})
         kept = self.layouts_for(cores)
         of_all = every.layouts_for(cores, *self._of_variants)
@@ -235,14 +235,14 @@ class Settings(Section):
     def _of_variants(
         self,
     ) -> tuple[dict[str, bool], int | Literal["threads"], frozenset[str], frozenset[str]]:
-        """What `StudySettings.layouts_for` wants to know of the service and its variants."""
+        """Arguments for `StudySettings.layouts_for` about the service and its variants."""
         service = self.service
         pooled, one_process = _with_workers("pools", service), _with_workers("threads", service)
         return _threads_of(service, self.study), service.connections, pooled, one_process
 
 
 def _with_workers(asked: Workers, service: CrashProcessorSettings | ScriptSettings) -> frozenset[str]:
-    """The variants whose workers are of the kind that is *asked*; "" is the service as it is."""
+    """Return the variants whose kind of workers is *asked*; "" is the service without a variant."""
     if not isinstance(service, ScriptSettings):
         return frozenset()
     data = {"": service, **{name: service.of(name) for name in service.variants}}
@@ -250,7 +250,7 @@ def _with_workers(asked: Workers, service: CrashProcessorSettings | ScriptSettin
 
 
 def _threads_of(service: CrashProcessorSettings | ScriptSettings, study: StudySettings) -> dict[str, bool]:
-    """Whether each variant that is measured has threads to choose; "" where there are no variants."""
+    """Map each measured variant ("" if there are none) to whether its number of threads can be chosen."""
     if not service.variants:
         return {"": service.threads}
     names = list(service.variants)

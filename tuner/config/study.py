@@ -121,7 +121,7 @@ class StudySettings(Section):
     @field_validator("slices", mode="before")
     @classmethod
     def _slices(cls, value: Any) -> Any:
-        value = "off" if value is False else value  # as YAML has it
+        value = "off" if value is False else value  # YAML reads off as False
         if value not in (None, "auto", "off"):
             raise ValueError(f"{value} is none of auto, off")
         return value
@@ -153,13 +153,13 @@ class StudySettings(Section):
 
     @property
     def limits(self) -> dict[str, float]:
-        """The most that a layout may use and still win, by quantity."""
+        """Limits for the best layout, by quantity: load, bytes of memory, p95 latency in seconds."""
         asked = {"load": self.max_load, "memory_bytes": self.max_memory, "p95_s": self.max_p95}
         return {name: at_most for name, at_most in asked.items() if at_most is not None}
 
     @property
     def shortest_window(self) -> float:
-        """The shortest window that the strategy may choose."""
+        """Length in seconds of the shortest window that the strategy may choose."""
         if self.strategy == "all":
             return self.window
         return min(SHORTEST_WINDOW_S, self.window) if self.min_window is None else self.min_window
@@ -172,15 +172,15 @@ class StudySettings(Section):
         pooled: Collection[str] = (),
         one_process: Collection[str] = (),
     ) -> tuple[Layout, ...]:
-        """The layouts to measure; one that names no variant is every variant that can have it.
+        """Return the layouts to measure; a layout without a variant stands for all variants that allow it.
 
         Args:
-            cores: that they are for.
-            threads_of: of each variant of the service whether it has threads to choose; "" is the service as
-                it is.
-            connections: that a process opens; a layout of the grid with too many is made smaller.
-            pooled: the variants whose threads are processes of a pool.
-            one_process: the variants whose workers are threads of one process.
+            cores: Number of cores to plan layouts for.
+            threads_of: Variant -> whether its number of threads can be chosen; "" is the service without a
+                variant.
+            connections: Connections per process; a layout of the grid with too many is made smaller.
+            pooled: Variants whose threads are processes of a pool.
+            one_process: Variants whose workers are threads of one process.
         """
         if self.layouts is not None:
             return tuple(
@@ -203,10 +203,10 @@ class StudySettings(Section):
     def _within_connections(
         self, layouts: Sequence[Layout], opened: Callable[[Layout], int]
     ) -> Sequence[Layout]:
-        """The *layouts* that open no more than `max_connections`.
+        """Return the *layouts* that open at most `max_connections` connections.
 
-        In place of those that open more come the next smaller ones that do not: a limit may lie far above the
-        next smaller total of the grid.
+        Each other layout is replaced by the next smaller one within the limit, because the limit may be far
+        above the next smaller total of the grid.
         """
         most = self.max_connections
         if most is None:
@@ -217,7 +217,7 @@ class StudySettings(Section):
 
 
 def _next_smaller(layout: Layout, most: int, opened: Callable[[Layout], int]) -> Layout | None:
-    """*layout* with as many threads, or else processes of one thread, as open no more than *most*."""
+    """Return *layout* with so few threads, or processes of one thread, that it opens at most *most*."""
     threads = bisect_right(
         range(1, layout.threads + 1), most, key=lambda n: opened(replace(layout, threads=n))
     )
@@ -231,7 +231,7 @@ def _next_smaller(layout: Layout, most: int, opened: Callable[[Layout], int]) ->
 
 
 def _grid(name: str, cores: int, has_threads: bool, *, is_one_process: bool) -> list[Layout]:
-    """The grid of a variant; with one process as many threads as the others have workers without threads."""
+    """Return the grid of a variant; for one process, threads in place of the processes of the grid."""
     if not is_one_process:
         return grid_of(name, cores, has_threads=has_threads)
     return [Layout(1, one.processes) for one in grid_of(name, cores, has_threads=False)]
@@ -240,15 +240,15 @@ def _grid(name: str, cores: int, has_threads: bool, *, is_one_process: bool) -> 
 def in_variants(
     layout: Layout, threads_of: Mapping[str, bool], one_process: Collection[str] = ()
 ) -> tuple[Layout, ...]:
-    """The *layout* with the threads of its variant; where it names none, in every variant that can have it.
+    """Return *layout* with `has_threads` of its variant; without a variant, in every variant that allows it.
 
-    One of several threads can be had by variants with threads to choose, ``8x-`` by those without. One of
-    several processes cannot be had by variants of one process.
+    Variants with a choice of threads allow several threads, those without allow ``8x-``. Variants of one
+    process allow no layout of several processes.
 
     Args:
-        layout: as it was asked for.
-        threads_of: as for `StudySettings.layouts_for`.
-        one_process: likewise.
+        layout: The layout as given in the settings.
+        threads_of: As for `StudySettings.layouts_for`.
+        one_process: As for `StudySettings.layouts_for`.
     """
     if layout.variant or "" in threads_of:
         has_threads = threads_of.get(layout.variant, threads_of.get("", True))

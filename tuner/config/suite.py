@@ -20,10 +20,10 @@ _NEEDED = ("layouts", "surfaces", "within", "confidence", "launch_s", "window_s"
 
 
 def read_suite(path: Path) -> Suite:
-    """Read and check the suite in *path*. Keys that no suite needs are left alone, those of noise are not.
+    """Read and check the suite in *path*. Unknown keys are ignored, but are errors within ``noise``.
 
     Raises:
-        ConfigError: it cannot be read, is no JSON (with line and column), or says what cannot be.
+        ConfigError: the file is unreadable, not JSON (with line and column), or has an invalid value.
     """
     try:
         with path.open("rb") as file:
@@ -37,7 +37,7 @@ def read_suite(path: Path) -> Suite:
 
 
 def parse_suite(text: str, file: str, name: str) -> Suite:
-    """The suite that *text*, the content of *file*, describes; *name* is for one that has none itself."""
+    """Return the suite that *text*, the content of *file*, describes; *name* is its default name."""
     try:
         values = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -56,7 +56,7 @@ def parse_suite(text: str, file: str, name: str) -> Suite:
 
 
 class _Refused(Exception):
-    """What is wrong, and where in the suite."""
+    """An invalid value of a suite, with its place."""
 
 
 def _suite(values: Any, name: str) -> Suite:
@@ -116,7 +116,7 @@ def _surfaces(values: Any, layouts: tuple[Layout, ...]) -> tuple[tuple[float, ..
 def _per_layout(
     key: str, values: Mapping[str, Any], layouts: tuple[Layout, ...], **limits: float
 ) -> tuple[tuple[float, ...], ...]:
-    """One number per layout: a list of them, or a list per surface."""
+    """Return one number per layout, from one list or from a list per surface (shape: rows x layouts)."""
     value = values.get(key)
     if value is None:
         return ()
@@ -157,8 +157,8 @@ def _noise(values: Any) -> SuiteNoise:
     limits: dict[str, dict[str, float]] = {
         "drift_ar1_per_600s": {"at_least": 0, "at_most": 1},
         "sample_sd_1s": {"at_least": 0, "at_most": 100},
-        "student_t_df": {"above": 2},  # else there is no sd to scale to
-        "slow_launch_loss": {"at_least": 0, "at_most": 0.99},  # a launch that gives nothing has no logarithm
+        "student_t_df": {"above": 2},  # below, the standard deviation is not finite
+        "slow_launch_loss": {"at_least": 0, "at_most": 0.99},  # a throughput of 0 has no logarithm
         "noisy_layout_factor": {"at_least": 1, "at_most": 100},
         "outlier_loss": {"at_least": 0, "at_most": 0.99},
         "within_launch_ar1_per_600s": {"at_least": 0, "at_most": 1},
@@ -209,7 +209,7 @@ def _is_number(value: Any) -> bool:
         return False
     try:
         return isfinite(value)
-    except OverflowError:  # an integer beyond every float
+    except OverflowError:  # an integer too large for a float
         return False
 
 

@@ -40,7 +40,7 @@ from tuner.core.domain.service import OsThreads, Programs, Workers
 from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import is_python, parse_command
 
-# Axes that tuner knows by their names: a list of values is enough, the rest is filled in.
+# Axes with predefined changes: a list of values is enough.
 
 KNOWN_AXES = (OMP,)
 _AUTO, _DEFAULT = "auto", "default"
@@ -48,10 +48,10 @@ _MOST = 4096  #: threads of one library
 
 
 def with_known_axes(axes: Any) -> Any:
-    """The *axes* as they were written, with what each value of a known one changes.
+    """Return *axes* with the changes for each value of the predefined axes filled in.
 
     Raises:
-        Misplaced: a known axis has a value that it cannot have.
+        Misplaced: a predefined axis has an invalid value.
     """
     if not isinstance(axes, Mapping):
         return axes
@@ -172,7 +172,7 @@ class CrashVariantSettings(Section):
 
 
 def _in_order(axes: dict[str, dict[str, BaseModel]]) -> list[Any]:
-    """As a study keeps axes: its objects have no order, and others are compared with the first value."""
+    """Return axes as lists of pairs to keep their order, which the JSON objects of a study file lose."""
     return [
         [axis, [[value, change.model_dump(mode="json")] for value, change in values.items()]]
         for axis, values in axes.items()
@@ -190,7 +190,7 @@ def _from_pairs(value: Any) -> Any:
 
 _KEPT = (
     BeforeValidator(with_known_axes),
-    BeforeValidator(_from_pairs),  # done first: the last one that is named
+    BeforeValidator(_from_pairs),  # runs first: pydantic applies validators from last to first
     PlainSerializer(_in_order, return_type=list, when_used="json"),
 )
 #: mapping, or for the axis `omp` a list
@@ -199,7 +199,7 @@ Axes = Annotated[dict[AxisName, dict[ValueName, ValueSettings]], *_KEPT]
 CrashAxes = Annotated[dict[AxisName, dict[ValueName, CrashVariantSettings]], *_KEPT]
 
 
-# From the axes of a service section to its variants: one for each choice of values.
+# Variants from the axes of a service section: one for each combination of values.
 
 
 _Axes = Mapping[str, Mapping[str, Section]]
@@ -214,16 +214,16 @@ _LONGEST_SHEBANG = 256  #: as the kernel has it
 
 
 def script_with_variants(section: Any, folder: Path) -> Any:
-    """The *section* of a script with the variants that its axes make, where it has axes.
+    """Return the *section* of a script with a variant for each combination of values of its axes.
 
-    What is wrong with an axis by itself is left for the settings to tell.
+    An axis with an error leaves the section unchanged: the validation of the settings reports the error.
 
     Args:
-        section: as it was written; anything.
-        folder: where a command's relative path begins, when the section names no directory.
+        section: The section of the config, not validated yet.
+        folder: Base of a relative ``directory`` of the section.
 
     Raises:
-        Misplaced: axes do not go together, or not with the command.
+        Misplaced: axes contradict each other, or the command.
     """
     axes = _axes_in(section, _OF_SCRIPT)
     if axes is None or _are_made(section, axes):
@@ -256,7 +256,7 @@ def script_with_variants(section: Any, folder: Path) -> Any:
 
 
 def crash_processor_with_variants(section: Any) -> Any:
-    """The same of the built-in worker's."""
+    """Return the *section* of the built-in service with the variants of its axes."""
     axes = _axes_in(section, _OF_CRASH_PROCESSOR)
     if axes is None or _are_made(section, axes):
         return section
@@ -267,7 +267,7 @@ def crash_processor_with_variants(section: Any) -> Any:
 
 
 def with_whole_stops(section: Any) -> Any:
-    """The *section* with what its variants leave out of their ``stop`` as in its own."""
+    """Return *section* with the ``stop`` of each variant completed from that of the service."""
     if not isinstance(section, Mapping):
         return section
     own, variants = section.get("stop"), section.get("variants")
@@ -282,7 +282,7 @@ def with_whole_stops(section: Any) -> Any:
 
 
 def blamed(axes: _Axes, variant: str, below: Sequence[str | int]) -> tuple[str | int, ...] | None:
-    """Where in *axes* stands what is at *below* of a *variant* that they make; None: in no axis."""
+    """Return the place in *axes* that sets *below* of a *variant*, or None if no axis sets it."""
     for axis, value in zip(axes, variants_of(axes).get(variant, ()), strict=False):
         reported = axes[axis][value].model_fields_set
         if below and below[0] in reported:
@@ -293,7 +293,7 @@ def blamed(axes: _Axes, variant: str, below: Sequence[str | int]) -> tuple[str |
 
 
 def _axes_in(section: Any, kind: TypeAdapter[Any]) -> _Axes | None:
-    """The axes of a section; None: it has none, or they are wrong by themselves."""
+    """Return the axes of a section; None if there are none, or if they are invalid."""
     if not isinstance(section, Mapping) or not section.get("axes"):
         return None
     try:
@@ -314,7 +314,7 @@ def _variants_of(axes: _Axes) -> dict[str, tuple[str, ...]]:
 
 
 def _are_made(section: Mapping[str, Any], axes: _Axes) -> bool:
-    """Whether a section has its variants already: a study keeps both."""
+    """Return whether the section already has the variants of its axes: a study file contains both."""
     variants = section.get("variants")
     if not variants:
         return False
@@ -324,10 +324,10 @@ def _are_made(section: Mapping[str, Any], axes: _Axes) -> bool:
 
 
 def _join(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
-    """What one value of each axis says together, but for the changes of the command.
+    """Merge the settings of one value per axis, without the changes of the command.
 
     Raises:
-        Misplaced: two say it of the same.
+        Misplaced: two axes set the same setting.
     """
     data: dict[str, Any] = {}
     said_by: dict[tuple[str, str], str] = {}
@@ -335,7 +335,7 @@ def _join(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
         change = axes[axis][value]
         for key in sorted(change.model_fields_set):
             asked = getattr(change, key)
-            if asked is None:  # null: the service's
+            if asked is None:  # null: that of the service
                 continue
             names = list(asked) if key in _ADDED and isinstance(asked, Mapping) else [""]
             for name in names if key not in _ADDED or isinstance(asked, Mapping) else []:
@@ -355,10 +355,10 @@ def _join(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
 
 
 def _script(word: str, section: Mapping[str, Any], folder: Path) -> str | None:
-    """The file of a Python script that a command names; None: there is none.
+    """Return the path of the Python script that the word of a command names, or None.
 
     Raises:
-        Misplaced: there is no such directory to look in.
+        Misplaced: the home folder in ``directory`` does not exist.
     """
     directory = section.get("directory")
     try:
@@ -383,6 +383,6 @@ def _script(word: str, section: Mapping[str, Any], folder: Path) -> str | None:
 
 
 def context_folder(info: ValidationInfo) -> Path:
-    """The folder of the config that is read; the current one where there is none."""
+    """Return the folder of the config, or the current folder if there is no config."""
     found: Path | None = (info.context or {}).get("folder")
     return found or Path.cwd()

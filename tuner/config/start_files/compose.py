@@ -36,10 +36,10 @@ _PORT = re.compile(r"(?:(?:(?P<ip>[^:]+|\[.*\]):)?(?P<published>\d*):)?(?P<targe
 
 
 def read_compose(source: Source, environment: Mapping[str, str]) -> list[Started]:
-    """What the services of a compose file start; variables come from tuner's environment and from ``.env``.
+    """Return the processes of a compose file; variables come from tuner's environment and from ``.env``.
 
     Raises:
-        ConfigError: with the place of what is no YAML, or not what a compose file has.
+        ConfigError: the file is not YAML, or not a compose file; with the place of the error.
     """
     document = parse_document(source.text, source.name, _KIND)
     services = document.values.get("services")
@@ -91,7 +91,7 @@ def _no_services(document: Document) -> ConfigError:
 
 
 def _published(section: Mapping[str, Any], variables: Variables) -> dict[int, int]:
-    """The ports of a container, and where this host has them."""
+    """Return the ports of a container -> their published ports on this host."""
     found: dict[int, int] = {}
     ports = section.get("ports")
     for port in ports if isinstance(ports, list) else []:
@@ -119,7 +119,7 @@ class _Service:
     variables: Variables  #: of the file: the container's own are not among them
 
     def started(self) -> Started | None:
-        """What it starts; None: its image does, which tuner does not see into."""
+        """Return the process of this service, or None if only its image, which tuner cannot read, has it."""
         section = self._extended(self.name, ())
         notes: list[str] = []
         image, context = self._image(section)
@@ -160,7 +160,7 @@ class _Service:
         )
 
     def _extended(self, name: str, seen: tuple[str, ...]) -> dict[str, Any]:
-        """A service's section, with what it extends below it."""
+        """Return the section of a service, merged over that of the service that it extends."""
         section: Mapping[str, Any] = self.document.values["services"][name]
         extends = section.get("extends")
         if extends is None:
@@ -208,7 +208,7 @@ class _Service:
         return None if section.get(key) is None else self._expanded(section[key], key)
 
     def _command(self, section: Mapping[str, Any], key: str) -> Words | None:
-        """A command as a list of words, or as a text that is split; None: there is none."""
+        """Return a command, written as a list of words or as a text to split; None if there is none."""
         value = section.get(key)
         if value is None:
             return None
@@ -224,7 +224,7 @@ class _Service:
             ) from error
 
     def _environment(self, section: Mapping[str, Any]) -> dict[str, str]:
-        """Of a mapping or a list; a name alone takes the value of tuner's environment."""
+        """Return variables from a mapping or a list; a name without a value gets tuner's own value."""
         value = section.get("environment")
         found: dict[str, str] = {}
         items: Sequence[tuple[str, Any, str | int]] = []
@@ -253,7 +253,7 @@ class _Service:
         return found
 
     def _of_files(self, section: Mapping[str, Any], notes: list[str]) -> dict[str, str]:
-        """Of the files of ``env_file``, the later ones before the earlier ones."""
+        """Return the variables of the files of ``env_file``; later files override earlier ones."""
         value = section.get("env_file")
         found: dict[str, str] = {}
         for n, one in enumerate(value if isinstance(value, list) else [] if value is None else [value]):
@@ -271,7 +271,7 @@ class _Service:
         return found
 
     def _image(self, section: Mapping[str, Any]) -> tuple[Image | None, Path | None]:
-        """What its Dockerfile makes, and the folder that it is built of; None: it is not built here."""
+        """Return the image of the service's Dockerfile and the build folder; None where there is none."""
         build = section.get("build")
         if build is None:
             return None, None
@@ -293,7 +293,7 @@ class _Service:
         return found, context
 
     def _mounts(self, section: Mapping[str, Any]) -> dict[str, Path]:
-        """Folders of this host that the container has, by where it has them."""
+        """Return the folders of the container that are mounts -> folders of this host."""
         found: dict[str, Path] = {}
         volumes = section.get("volumes")
         for n, volume in enumerate(volumes if isinstance(volumes, list) else []):
@@ -320,7 +320,7 @@ class _Service:
 
 
 def _mapping(environment: Any) -> dict[str, Any]:
-    """``environment`` of either form as a mapping."""
+    """Return ``environment``, a mapping or a list of NAME=VALUE, as a mapping."""
     if isinstance(environment, Mapping):
         return dict(environment)
     words = [str(word).partition("=") for word in environment]

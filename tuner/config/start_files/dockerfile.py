@@ -52,7 +52,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a stage of a Dockerfile makes."""
+    """The image that a stage of a Dockerfile builds."""
 
     name: str
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -72,10 +72,10 @@ class _Instruction:
 
 
 def read_dockerfile(source: Source, environment: Mapping[str, str]) -> list[Started]:
-    """What the image of a Dockerfile starts; other stages that start something have to be named.
+    """Return the process of the last image, and those of other stages, which are only for use by name.
 
     Raises:
-        ConfigError: with the place of a line that is none of a Dockerfile.
+        ConfigError: a line is not valid in a Dockerfile; with its place.
     """
     images = read_images(source)
     started = []
@@ -90,7 +90,7 @@ def read_dockerfile(source: Source, environment: Mapping[str, str]) -> list[Star
 
 
 def read_images(source: Source) -> list[Image]:
-    """The stages of a Dockerfile, in their order."""
+    """Return the images of all stages of a Dockerfile, in order."""
     escape, instructions = _instructions(source)
     arguments: dict[str, str] = {}
     images: list[Image] = []
@@ -104,7 +104,7 @@ def read_images(source: Source) -> list[Image]:
             base = replace_variables(words[0], known, where, escape)
             name = words[2] if len(words) > 2 and words[1].upper() == "AS" else str(len(images))
             before = next((image for image in images if image.name.lower() == base.lower()), Image(""))
-            # an entrypoint of the stage's own takes back the command that it inherits
+            # an ENTRYPOINT of this stage resets the inherited command
             images.append(replace(before, name=name))
             inherited = before
             continue
@@ -134,7 +134,7 @@ def _with(
     where: Where,
     escape: str,
 ) -> Image:
-    """The image after an *instruction*."""
+    """Return *image* as changed by an *instruction*."""
     rest = instruction.rest
     variables = Variables({**arguments, **image.environment}, {})
     if instruction.name == "ENV":
@@ -173,14 +173,14 @@ def started_by(
     name: str,
     own: Mapping[str, str] | None = None,
 ) -> Started:
-    """The process that *image* starts.
+    """Return the process that *image* starts.
 
     Args:
-        image: what is started.
-        source: of the error messages, and of the folder.
-        environment: tuner's own.
-        name: of the process.
-        own: variables that go before the image's.
+        image: The image.
+        source: The file, for error messages and the folder of the process.
+        environment: Environment of tuner.
+        name: Name of the process.
+        own: Variables that override those of the image.
     """
     entrypoint, command = image.entrypoint, image.command
     first = entrypoint or command
@@ -241,7 +241,7 @@ def _started_line(words: Words, variables: Variables, at: str) -> ShellCommand:
 
 
 def _words(rest: Joined, where: Where) -> Words:
-    """A list of words in JSON; what is none is a line for a shell, as Docker has it."""
+    """Return the words of a JSON list; any other text is a line for a shell, as in Docker."""
     try:
         value = json.loads(rest.text)
     except ValueError:
@@ -252,7 +252,7 @@ def _words(rest: Joined, where: Where) -> Words:
 
 
 def _instructions(source: Source) -> tuple[str, list[_Instruction]]:
-    """The escape character, and the instructions of a file."""
+    """Return the escape character and the instructions of a file."""
     escape, is_directive = "\\", True
     found: list[_Instruction] = []
     at = 0
@@ -268,7 +268,7 @@ def _instructions(source: Source) -> tuple[str, list[_Instruction]]:
             if match is not None and match["name"].lower() == "escape":
                 escape = match["value"]
         if text.lstrip().startswith("#") or not text.strip():
-            continue  # also between lines that were joined
+            continue  # comments are also allowed between joined lines
         goes_on = text.rstrip(" \t").endswith(escape)
         if goes_on:
             text = text.rstrip(" \t")[:-1]
@@ -300,7 +300,7 @@ def _instruction(source: Source, line: Joined) -> _Instruction:
 
 
 def _after_heredocs(instruction: _Instruction, lines: Iterator[str], at: int, source: Source) -> int:
-    """Where the text goes on after the here-documents of an instruction."""
+    """Return the offset of the text after the here-documents of an instruction."""
     for match in _HEREDOC.finditer(instruction.rest.text):
         for line in lines:
             at += len(line)
@@ -319,7 +319,7 @@ def _after_heredocs(instruction: _Instruction, lines: Iterator[str], at: int, so
 def _pairs(
     rest: Joined, variables: Variables, where: Where, escape: str, *, bare: bool = False
 ) -> list[tuple[str, str | None]]:
-    """``NAME=value NAME="a value"``, or ``NAME a value``; *bare*: a name may stand alone."""
+    """Parse ``NAME=value NAME="a value"`` or ``NAME a value``; *bare* allows a name without a value."""
     words = _quoted_words(rest.text, escape)
     if not words:
         raise ConfigError(f"{where(0)}: expected NAME=VALUE", hint="Write ENV NAME=VALUE.")
@@ -338,13 +338,13 @@ def _pairs(
 
 
 def _quoted_words(text: str, escape: str) -> Sequence[tuple[str, int]]:
-    """The words as they are written, split at blanks that no quote is around."""
+    """Split *text* at blanks outside quotes; return the words with their quotes, and their offsets."""
     pattern = rf"""(?:{re.escape(escape)}.|"(?:{re.escape(escape)}.|[^"])*"|'[^']*'|[^\s"'])+"""
     return [(match[0], match.start()) for match in re.finditer(pattern, text, re.DOTALL)]
 
 
 def _unquote(value: str, variables: Variables, where: Where, escape: str) -> str:
-    """A value with its variables filled in, but in single quotes."""
+    """Return a value without quotes; variables are replaced except in single quotes."""
     done: list[str] = []
     any_escaped = f"{re.escape(escape)}."
     pattern = (

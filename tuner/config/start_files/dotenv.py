@@ -11,7 +11,7 @@ from tuner.config.environment_file import LARGEST_BYTES
 from tuner.config.start_files.started import Variables, Where, fixed
 from tuner.core.errors import ConfigError
 
-# ``$NAME`` and ``${NAME:-word}`` in a text, as compose files, Dockerfiles and shells have them.
+# Expansion of ``$NAME`` and ``${NAME:-word}``, as in compose files, Dockerfiles and shells.
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<operator>:?[-=?+])(?P<word>.*))?", re.DOTALL)
@@ -19,7 +19,7 @@ _ASSIGN = "Set the variable before the command: {name}=... tuner init --from ...
 
 
 def end_of_braces(text: str, start: int) -> int | None:
-    """Where the ``}`` stands that belongs to the ``${`` at *start*; None: nowhere."""
+    """Return the offset of the ``}`` that closes the ``${`` at *start*, or None."""
     depth, at = 0, start
     while at < len(text):
         if text[at] == "\\":
@@ -38,21 +38,21 @@ def end_of_braces(text: str, start: int) -> int | None:
 def value_of_braces(
     inner: str, variables: Variables, expand: Callable[[str], str], where: str, *, assigns: bool = False
 ) -> str:
-    """The value of ``${inner}``.
+    """Return the value of ``${inner}``.
 
     Args:
-        inner: what stands between the braces.
-        variables: of the text.
-        expand: for the word after the operator.
-        where: of the braces.
-        assigns: whether ``:=`` is known.
+        inner: Text between the braces.
+        variables: Variables to expand with.
+        expand: Expands the word after the operator.
+        where: Place of the braces, for errors.
+        assigns: Whether ``:=`` is supported.
 
     Raises:
-        ConfigError: it is no form that is known, or a variable that is required is not set.
+        ConfigError: the form is not supported, or a required variable is not set.
     """
     match = _BRACED.fullmatch(inner)
     if match is None or ("=" in (match["operator"] or "") and not assigns):
-        shown = re.match(r"\w*\W{0,2}", inner)[0]  # type: ignore[index]  # what follows may be a secret
+        shown = re.match(r"\w*\W{0,2}", inner)[0]  # type: ignore[index]  # the rest may be a secret
         raise ConfigError(
             f"{where}: tuner cannot expand ${{{shown}...}}", hint="Write the value, or ${NAME:-default}."
         )
@@ -68,7 +68,7 @@ def value_of_braces(
             f"{where}: {name} is required, and is not set{f': {expand(word)}' if word else ''}",
             hint=_ASSIGN.format(name=name),
         )
-    variables.used.pop(name, None)  # it needs nobody to set it
+    variables.used.pop(name, None)  # a default applies, so the user need not set it
     value = expand(word)
     if operator.endswith("="):
         variables.own[name] = value
@@ -76,22 +76,22 @@ def value_of_braces(
 
 
 def name_after(text: str, at: int) -> str | None:
-    """The name of a variable that begins there."""
+    """Return the name of a variable that begins at offset *at* of *text*, or None."""
     match = _NAME.match(text, at)
     return None if match is None else match[0]
 
 
 def interpolate(text: str, variables: Variables, where: Where) -> str:
-    """*text* as compose has it: ``$$`` is a dollar sign, ``$NAME`` and ``${NAME:-word}`` are expanded.
+    """Expand *text* like compose: ``$$`` is a dollar sign, ``$NAME`` and ``${NAME:-word}`` are replaced.
 
     Raises:
-        ConfigError: a form that compose does not know either, or a variable that is required is not set.
+        ConfigError: a form that compose does not support either, or a required variable is not set.
     """
     return _expand(text, variables, where, escape=None)
 
 
 def replace_variables(text: str, variables: Variables, where: Where, escape: str = "\\") -> str:
-    """*text* as a Dockerfile has it: as `interpolated`, but *escape* quotes a dollar sign."""
+    """Expand *text* like a Dockerfile: as `interpolate`, but *escape* quotes a dollar sign."""
     return _expand(text, variables, where, escape=escape)
 
 
@@ -141,10 +141,10 @@ _HINT = "Write NAME=VALUE lines; put a value with a line end into quotes, and cl
 
 
 def read_text(path: Path, name: str) -> str:
-    """The text of a file of variables that is called *name* in errors.
+    """Return the text of a file of variables; errors call the file *name*.
 
     Raises:
-        ConfigError: it cannot be read, is too large, or is no UTF-8.
+        ConfigError: the file is unreadable, too large, or not UTF-8.
     """
     try:
         if not path.is_file():
@@ -163,13 +163,13 @@ def read_text(path: Path, name: str) -> str:
 
 
 def parse_dotenv(text: str, name: str, variables: Variables, *, expands: bool = True) -> dict[str, str]:
-    """The variables of a ``.env`` file, as compose reads it.
+    """Return the variables of a ``.env`` file, as compose reads it.
 
-    A value in single quotes stays as it is; in others ``$NAME`` is expanded if *expands*, with the file's own
-    before those of *variables*. Quoted values may have several lines. A name alone takes tuner's own value.
+    ``$NAME`` is expanded if *expands*, except in single quotes; variables of the file override *variables*.
+    Quoted values may have several lines. A name without a value gets the value in tuner's environment.
 
     Raises:
-        ConfigError: with the place of a line that is none of a variable. Values are not shown.
+        ConfigError: a line is not a variable; with its place. Values are not shown.
     """
     found: dict[str, str] = {}
     lines = iter(enumerate(text.split("\n"), start=1))
@@ -197,7 +197,7 @@ def parse_dotenv(text: str, name: str, variables: Variables, *, expands: bool = 
 
 
 def _whole(value: str, lines: Iterator[tuple[int, str]], place: str) -> str:
-    """A value with the lines that its quotes reach over."""
+    """Return a value including the following lines that its quotes span."""
     if value[:1] in ("'", '"'):
         while _QUOTED.fullmatch(value) is None:
             if re.match(r"""(['"])(?:\\.|(?!\1).)*\1""", value, re.DOTALL):
@@ -210,7 +210,7 @@ def _whole(value: str, lines: Iterator[tuple[int, str]], place: str) -> str:
 
 
 def _unquote(raw: str) -> str:
-    """The value: after ``'`` where nothing is expanded in it, after ``=`` where it was in double quotes."""
+    """Return the unquoted value, after a ``'`` (was in single quotes) or a ``=`` (in double quotes)."""
     quoted = _QUOTED.fullmatch(raw)
     if quoted is None:
         return re.sub(r"(?:^|[ \t]+)#.*", "", raw).strip(" \t")
@@ -223,7 +223,7 @@ def _unquote(raw: str) -> str:
 
 
 def parse_environment_file(text: str, name: str) -> dict[str, str]:
-    """The variables of systemd's ``EnvironmentFile=``: nothing is expanded (systemd.exec(5)).
+    """Return the variables of systemd's ``EnvironmentFile=``, without expansion (systemd.exec(5)).
 
     Raises:
         ConfigError: a quote is not closed.
@@ -245,14 +245,14 @@ def parse_environment_file(text: str, name: str) -> dict[str, str]:
 
 
 def _after_comment(text: str, at: int, end: int) -> int:
-    """A comment goes on in the next line after a backslash, too."""
+    """Return the offset after a comment; a backslash at a line end continues the comment."""
     while text[at:end].endswith("\\") and end < len(text):
         at, end = end + 1, len(text) if (line_end := text.find("\n", end + 1)) < 0 else line_end
     return end + 1
 
 
 def _value(text: str, at: int, place: str) -> tuple[str, int]:
-    """A value, and where the next line begins: quoted pieces one after the other, and then the rest."""
+    """Return a value (quoted pieces, then unquoted text) and the offset of the next line."""
     done: list[str] = []
     while at < len(text):
         if text[at] in " \t\r":
@@ -275,7 +275,7 @@ def _value(text: str, at: int, place: str) -> tuple[str, int]:
 
 
 def _quoted_piece(text: str, at: int, place: str) -> tuple[str, int]:
-    """What stands in the quotes that begin there, and where they end."""
+    """Return the text in the quotes that begin at *at*, and the offset after them."""
     quote, done = text[at], []
     at += 1
     while at < len(text) and text[at] != quote:

@@ -17,10 +17,10 @@ _USES_PORT = re.compile(r"\$\{?PORT\b")
 
 
 def read_procfile(source: Source, environment: Mapping[str, str]) -> list[Started]:
-    """What a Procfile starts; the ``.env`` file beside it is read, as foreman and honcho do.
+    """Return the processes of a Procfile, with the ``.env`` file of its folder, like foreman and honcho.
 
     Raises:
-        ConfigError: with the place of a line that is none.
+        ConfigError: a line is not valid in a Procfile; with its place.
     """
     dotenv = source.folder / ".env"
     of_file: dict[str, str] = {}
@@ -40,7 +40,7 @@ def read_procfile(source: Source, environment: Mapping[str, str]) -> list[Starte
                 "A Procfile has a line 'NAME: COMMAND' for each process; a command cannot"
                 " continue on the next."
             )
-            shown = text.partition("=")[0][:40]  # what follows may be a secret
+            shown = text.partition("=")[0][:40]  # the rest may be a secret
             raise source.error(begin + line.index(text[0]), f"expected NAME: COMMAND, got {shown!r}", hint)
         if any(one.name == match["name"] for one in started):
             raise source.error(begin, f"{match['name']} is there twice", "Rename one of the two.")

@@ -49,7 +49,7 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class ShellCommand:
-    """The last program of a line."""
+    """The last program of a shell line."""
 
     words: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)  #: that the line assigns or exports
@@ -66,7 +66,7 @@ class _Token:
 
 
 def shell_text(words: Sequence[str]) -> str | None:
-    """The line of ``sh -c LINE``; None: *words* start no shell so, or give the line arguments."""
+    """Return the line of ``sh -c LINE``; None if *words* are another command, or give LINE arguments."""
     if len(words) < 3 or PurePath(words[0]).name not in _SHELLS:
         return None
     for n, word in enumerate(words[1:], start=1):
@@ -78,13 +78,13 @@ def shell_text(words: Sequence[str]) -> str | None:
 
 
 def read_shell_line(text: str, variables: Variables, where: Where) -> ShellCommand:
-    """What the line *text* starts in the end.
+    """Return the last program that the line *text* starts.
 
-    Earlier commands of the line are left out, but for ``cd``, ``export`` and assignments. The variables are
-    filled in now, from *variables*, which the line's own assignments are added to.
+    Earlier commands of the line are ignored, except ``cd``, ``export`` and assignments. Variables are
+    replaced from *variables*, to which the assignments of the line are added.
 
     Raises:
-        ConfigError: with its place, where the line needs a shell or is not closed.
+        ConfigError: the line needs a shell, or a quote or bracket is not closed; with the place.
     """
     commands = _commands(_tokens(text, where), text, where)
     environment: dict[str, str] = {}
@@ -124,7 +124,7 @@ def read_shell_line(text: str, variables: Variables, where: Where) -> ShellComma
 
 
 def _commands(tokens: Iterable[_Token], text: str, where: Where) -> list[list[_Token]]:
-    """The line's commands, in their order."""
+    """Return the commands of the line, in order."""
     commands: list[list[_Token]] = [[]]
     before = ""  # the operator before the command
     for token in tokens:
@@ -151,7 +151,7 @@ def _only_assigns(tokens: Sequence[_Token]) -> bool:
 def _simple_command(
     tokens: Sequence[_Token], variables: Variables, where: Where, notes: list[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """What a command assigns, and its words, which do not see that yet (POSIX 2.9.1)."""
+    """Return the assignments of a command, and its words, expanded without them (POSIX 2.9.1)."""
     assignments: list[tuple[str, str, int]] = []
     words: list[str] = []
     redirected: list[str] = []
@@ -205,7 +205,7 @@ def _end_of_word(text: str, start: int, where: Where) -> int:
 
 
 def _after_piece(text: str, at: int, where: Where) -> int:
-    """Where the character, quoted text, or substitution ends that begins at *at*."""
+    """Return the end offset of the character, quoted text or substitution that begins at *at*."""
     if text[at] == "\\":
         return at + 2
     if text[at] == "'":
@@ -238,7 +238,7 @@ def _after(end: int, start: int, opened: str, where: Where) -> int:
 
 
 def _fields(word: str, begin: int, variables: Variables, where: Where, *, splits: bool = True) -> list[str]:
-    """The words that a written word becomes: its variables filled in, split at their blanks, unquoted."""
+    """Return the words that *word* expands to: variables replaced and split at blanks, quotes removed."""
     fields: list[str] = []
     current: str | None = None
     at = 0
@@ -296,7 +296,7 @@ def _in_double_quotes(text: str, begin: int, variables: Variables, where: Where)
 
 
 def _value(piece: str, following: str, at: int, variables: Variables, where: Where) -> str:
-    """The value of ``$NAME``, ``${NAME:-word}``, or a mark where a shell would compute it."""
+    """Return the value of ``$NAME`` or ``${NAME:-word}``, or a mark where only a shell can compute it."""
     if piece.startswith(("`", "$(")):
         return f"{COMPUTED}{piece}{COMPUTED}"
     if piece.startswith("${"):

@@ -15,13 +15,13 @@ COMPUTED = "\0"
 
 
 def fixed(place: str) -> Where:
-    """The same *place* for everything in a text."""
+    """Return a `Where` that gives the same *place* for each offset."""
     return lambda _: place
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """One process that a file starts, as the file has it: its paths need not be there on this host."""
+    """One process that a file starts, as written there: its paths need not exist on this host."""
 
     name: str
     at: str  #: ``file:line:column`` of its command
@@ -50,28 +50,28 @@ class Source:
 
     @property
     def folder(self) -> Path:
-        """The folder that the file lies in."""
+        """The absolute path of the folder that contains the file."""
         return self.path.absolute().parent
 
     def at(self, offset: int) -> str:
-        """``file:line:column`` of a place in the text."""
+        """Return ``file:line:column`` of an offset in the text."""
         line_start = self.text.rfind("\n", 0, offset) + 1
         return f"{self.name}:{self.text.count(chr(10), 0, offset) + 1}:{offset - line_start + 1}"
 
     def error(self, offset: int, problem: str, hint: str) -> ConfigError:
-        """An error in the text."""
+        """Make an error for the place at *offset* of the text."""
         return ConfigError(f"{self.at(offset)}: {problem}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A text of several lines that were joined to one, and where in the file each character stood."""
+    """Several lines joined to one text, with the offset of each character in the file."""
 
     text: str
     offsets: Sequence[int]  #: one more than characters
 
     def part(self, start: int, end: int | None = None) -> Joined:
-        """The part from *start* to *end*, without blanks around it."""
+        """Return the part from *start* to *end*, without blanks around it."""
         end = len(self.text) if end is None else end
         while start < end and self.text[start].isspace():
             start += 1
@@ -80,13 +80,13 @@ class Joined:
         return Joined(self.text[start:end], self.offsets[start : end + 1])
 
     def where(self, source: Source) -> Where:
-        """Where a character of it stands in *source*."""
+        """Return a `Where` that maps an offset in this text to a place in *source*."""
         return lambda at: source.at(self.offsets[min(at, len(self.offsets) - 1)])
 
 
 @dataclass(slots=True)
 class Variables:
-    """The variables that a text is expanded with, and which of them were used."""
+    """Variables to expand a text with, and a record of the used ones."""
 
     own: dict[str, str]  #: that the file gives
     outside: Mapping[str, str]  #: tuner's own environment
@@ -94,7 +94,7 @@ class Variables:
     used: dict[str, str] = field(default_factory=dict)  #: name -> where it came from
 
     def get(self, name: str) -> str | None:
-        """The value of the variable; None: it is not set."""
+        """Return the value of a variable, or None if it is not set; record its use."""
         for origin, values in (("own", self.own), ("outside", self.outside), ("default", self.defaults)):
             if name in values:
                 self.used[name] = origin
@@ -103,11 +103,11 @@ class Variables:
         return None
 
     def used_secrets(self) -> bool:
-        """Whether one that was used is likely to hold a secret."""
+        """Return whether a used variable probably contains a secret."""
         return any(looks_secret(name) or ":" in name for name in self.used if self.used[name] != "nowhere")
 
     def notes(self) -> list[str]:
-        """What to say of those that the file does not set."""
+        """Return notes for the user about used variables that the file does not set."""
         by_origin = {
             origin: [name for name, its in self.used.items() if its == origin]
             for origin in ("outside", "default", "nowhere")

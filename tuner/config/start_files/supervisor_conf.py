@@ -31,10 +31,10 @@ _LEFT_OUT = (
 
 
 def read_supervisor_conf(source: Source, environment: Mapping[str, str]) -> list[Started]:
-    """What a config of supervisord starts, the files that it includes among it.
+    """Return the processes of a config of supervisord and of the files that it includes.
 
     Raises:
-        ConfigError: with the place of a line that is none of such a file.
+        ConfigError: a line is not valid in such a file; with its place.
     """
     sources = [source]
     main = _parse(source)
@@ -157,7 +157,7 @@ def _started(
 
 
 def _at(source: Source, section: str, option: str) -> str:
-    """``file:line:column`` of an option's value, or of its section."""
+    """Return ``file:line:column`` of an option's value, or of its section if the option is missing."""
     header = re.search(rf"^\[{re.escape(section)}\]", source.text, re.MULTILINE)
     if header is None:
         return f"{source.name}:1:1"
@@ -169,7 +169,7 @@ def _at(source: Source, section: str, option: str) -> str:
 
 
 def _fill(text: str, fields: Mapping[str, object], at: str) -> str:
-    """*text* with its ``%(NAME)s`` filled in, by Python's own rules, as supervisord does."""
+    """Replace ``%(NAME)s`` in *text* with the % operator of Python, like supervisord."""
     try:
         return text % fields
     except KeyError as error:
@@ -187,7 +187,7 @@ def _fill(text: str, fields: Mapping[str, object], at: str) -> str:
 
 
 def _pairs(text: str, at: str) -> dict[str, str]:
-    """``KEY="value",KEY2=value2``, by supervisord's own reader."""
+    """Parse ``KEY="value",KEY2=value2`` with the parser of supervisord."""
     from supervisor.datatypes import dict_of_key_value_pairs
 
     try:

@@ -45,10 +45,10 @@ class _Unit:
 
 
 def read_unit(source: Source, _environment_here: Mapping[str, str]) -> list[Started]:
-    """What a unit starts; of tuner's own environment it has nothing.
+    """Return the processes of a unit; they do not inherit tuner's environment.
 
     Raises:
-        ConfigError: with the place of a line that is none, or of an ``ExecStart=`` that is missing.
+        ConfigError: a line is not valid, or there is no ``ExecStart=``; with the place.
     """
     unit = _unit(source)
     if not unit.commands:
@@ -89,7 +89,7 @@ def _unit(source: Source) -> _Unit:
 
 
 def _put(unit: _Unit, key: str, value: Joined) -> None:
-    """An empty value takes back what stood before."""
+    """Add a directive to *unit*; an empty value resets the earlier values."""
     lists = {"ExecStart": unit.commands, "Environment": unit.environment, "EnvironmentFile": unit.files}
     if key in lists:
         if value.text:
@@ -105,7 +105,7 @@ def _put(unit: _Unit, key: str, value: Joined) -> None:
 
 
 def _lines(source: Source) -> Iterator[Joined]:
-    """The lines that are no comments; a backslash at an end becomes a blank, and the next one goes on."""
+    """Yield lines that are not comments; a backslash at a line end joins the next line with a blank."""
     characters: list[str] = []
     offsets: list[int] = []
     at = 0
@@ -159,7 +159,7 @@ def _started(source: Source, unit: _Unit, command: Joined, name: str) -> Started
 
 
 def _environment(source: Source, unit: _Unit, specifiers: _Specifiers, notes: list[str]) -> dict[str, str]:
-    """Of the unit, and of its files, which go before."""
+    """Return the variables of the unit; those of its environment files override the others."""
     found: dict[str, str] = {}
     for line in unit.environment:
         for word in _split(line, line.where(source)):
@@ -189,23 +189,23 @@ def _directory(source: Source, unit: _Unit, specifiers: _Specifiers) -> str:
 
 
 def _words(command: Joined, variables: Variables, specifiers: _Specifiers, where: Where) -> list[str]:
-    """The words of a command line, with its variables filled in."""
+    """Return the words of a command line, with variables replaced."""
     prefixes = re.match(rf"[{re.escape(_PREFIXES)}]*", command.text)
     n_prefixes = prefixes.end() if prefixes else 0
     words: list[str] = []
     for n, word in enumerate(_split(command.part(n_prefixes), where)):
         place = word.offsets[0]
         if word.text == ";":
-            break  # a second program, which only units of the type oneshot have
+            break  # a second program: only in units of the type oneshot
         text = ";" if word.text == "\\;" else specifiers.filled(word.text, where(_index(command, place)))
         if n == 0 or ":" in command.text[:n_prefixes]:
             words.append(text)
-        elif len(text) > 1 and text[0] == "$" and text[1] not in "{$":  # systemd takes all of it for the name
+        elif len(text) > 1 and text[0] == "$" and text[1] not in "{$":  # systemd uses the whole rest as name
             words += _unquoted_words(variables.get(text[1:]) or "", where(_index(command, place)))
         else:
             words.append(_fill(text, variables))
     if "@" in command.text[:n_prefixes] and len(words) > 1:
-        del words[1]  # the name that the program sees as its own
+        del words[1]  # argv[0] of the program
     if not words:
         raise ConfigError(f"{where(0)}: ExecStart= names no program", hint=_HINT)
     return words
@@ -220,7 +220,7 @@ def _index(command: Joined, offset: int) -> int:
 
 
 def _fill(text: str, variables: Variables) -> str:
-    """``${NAME}`` as the variable's value, ``$$`` as a dollar sign; ``$NAME`` within a word stays."""
+    """Replace ``${NAME}`` by its value and ``$$`` by a dollar sign, but not ``$NAME`` within a word."""
     return re.sub(
         r"\$(?:\$|\{([A-Za-z_]\w*)\})",
         lambda match: "$" if match[1] is None else variables.get(match[1]) or "",
@@ -230,7 +230,7 @@ def _fill(text: str, variables: Variables) -> str:
 
 
 def _split(line: Joined, where: Where) -> Iterator[Joined]:
-    """The words of a line: quotes and escapes as in systemd.syntax(7)."""
+    """Yield the words of a line, with quotes and escapes of systemd.syntax(7)."""
     text, at = line.text, 0
     while at < len(text):
         if text[at].isspace():
@@ -247,7 +247,7 @@ def _split(line: Joined, where: Where) -> Iterator[Joined]:
             elif text[at] == "\\" and text[at : at + 2] != "\\;":
                 match = _ESCAPE.match(text, at)
                 if match is None:
-                    done.append("\\")  # systemd warns of it, and takes it as it is
+                    done.append("\\")  # systemd warns, and uses it literally
                     at += 1
                     continue
                 done.append(_escape(match))
@@ -266,11 +266,11 @@ def _escape(match: re.Match[str]) -> str:
     code = next(match[name] for name in ("hex", "four", "eight", "octal") if match[name] is not None)
     number = int(code, 8 if match["octal"] is not None else 16)
     is_character = number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF
-    return chr(number) if is_character else match[0]  # as written, like any escape that is none
+    return chr(number) if is_character else match[0]  # as written, like any invalid escape
 
 
 class _Specifiers:
-    """What ``%`` and a letter stand for, in a unit."""
+    """Values of the specifiers (``%`` and a letter) in a unit."""
 
     def __init__(self, source: Source, is_of_user: bool) -> None:
         name = source.path.name
@@ -322,7 +322,7 @@ class _Specifiers:
         }
 
     def filled(self, text: str, where: str) -> str:
-        """*text* with its specifiers filled in; ConfigError for one that says what only systemd knows."""
+        """Replace the specifiers in *text*; raise ConfigError for one that only systemd can replace."""
 
         def value(match: re.Match[str]) -> str:
             letter = match[1]
@@ -333,13 +333,13 @@ class _Specifiers:
                     f"{where}: tuner cannot fill in the specifier %{letter}",
                     hint="Write its value; %% is a percent sign.",
                 )
-            return self._values.get(letter, match[0])  # systemd leaves what it does not know, too
+            return self._values.get(letter, match[0])  # systemd leaves unknown specifiers unchanged, too
 
         return re.sub(r"%(.?)", value, text, flags=re.DOTALL)
 
 
 def _unescape(name: str) -> str:
-    """Of a unit's name: ``-`` is a slash, ``\\x2d`` a dash (systemd-escape(1))."""
+    """Unescape a unit's name: ``-`` is a slash, ``\\x2d`` a dash (systemd-escape(1))."""
     return re.sub(
         r"-|\\x([0-9a-f]{2})", lambda match: "/" if match[0] == "-" else chr(int(match[1], 16)), name
     )
