@@ -17,7 +17,7 @@ _LOCALHOST = "localhost"
 
 
 def port_here(host: str, port: int) -> BackendAddress | None:
-    """The address on this box that *host* and *port* lead to; None: they lead elsewhere, or nobody knows."""
+    """Return the address on this host for *host* and *port*; None if they are elsewhere, or unknown."""
     if host == _LOCALHOST:
         return BackendAddress(_LOCALHOST, port)
     try:
@@ -30,7 +30,7 @@ def port_here(host: str, port: int) -> BackendAddress | None:
 
 
 def who_listens(address: BackendAddress) -> str:
-    """The program that listens there, with its process where that is shown; empty: nobody."""
+    """Return the program that listens at *address*, with its pid if visible; empty if none listens."""
     found = listener_at(address)
     if found is None:
         return ""
@@ -38,12 +38,12 @@ def who_listens(address: BackendAddress) -> str:
 
 
 def problem_of(ask: Callable[[], None]) -> str:
-    """What is wrong with a server, by its client's own words; empty: it answers."""
+    """Return the error message of a server's client, or an empty text if the server answers."""
     return trouble_of(ask)[0]
 
 
 def trouble_of(ask: Callable[[], None]) -> tuple[str, str]:
-    """The same, and what to do where a server that is there refuses; empty: start it, or name another."""
+    """Return the error message and a remedy for a server that refuses; both empty if there is none."""
     from tuner.adapters.probes.sql import hint_of
     from tuner.adapters.queues.forms.message import BrokerError
     from tuner.adapters.queues.queue import hint_for
@@ -57,7 +57,7 @@ def trouble_of(ask: Callable[[], None]) -> tuple[str, str]:
 
 
 def ask_redis(url: str, timeout_s: float) -> None:
-    """PING. BrokerError when it does not answer, ConfigError without its client."""
+    """Send PING to Redis. Raise BrokerError if there is no answer, ConfigError without a client library."""
     from tuner.adapters.queues.redis_queue import asking, connect_redis
 
     client = connect_redis(url, timeout_s)
@@ -69,7 +69,7 @@ def ask_redis(url: str, timeout_s: float) -> None:
 
 
 def ask_rabbitmq(url: str, timeout_s: float) -> None:
-    """Connect and open a channel, no more. BrokerError and ConfigError as of Redis."""
+    """Connect to RabbitMQ and open a channel. Raise BrokerError or ConfigError like `ask_redis`."""
     from tuner.adapters.queues.rabbitmq_link import Link
 
     link = Link(url, timeout_s)
@@ -81,7 +81,7 @@ def ask_rabbitmq(url: str, timeout_s: float) -> None:
 
 
 def ask_postgres(url: str, timeout_s: float) -> None:
-    """``select 1``, read only. MeasurementError when it does not answer, ConfigError without its client."""
+    """Run ``select 1``. Raise MeasurementError without an answer, ConfigError without a client library."""
     from tuner.adapters.probes.postgres_database import PostgresDatabase, check_postgres_url
 
     check_postgres_url(url)
@@ -90,7 +90,7 @@ def ask_postgres(url: str, timeout_s: float) -> None:
 
 
 def ask_sqlite(file: Path) -> None:
-    """Whether there is such a file to be read."""
+    """Open a database file for reading. Raise MeasurementError if this fails."""
     try:
         with file.open("rb"):
             pass
@@ -99,19 +99,19 @@ def ask_sqlite(file: Path) -> None:
 
 
 def ask_tcp(host: str, port: int) -> None:
-    """Connect and leave. MeasurementError when nobody accepts."""
+    """Connect and disconnect. Raise MeasurementError if the connection is not accepted."""
     if problem := TcpAnswer(host, port).lacks(()):
         raise MeasurementError(problem)
 
 
 def ask_http(url: str) -> None:
-    """GET, as a probe does. MeasurementError when nobody answers, or with a status from 500 on."""
+    """Send a GET request, like a probe. Raise MeasurementError without an answer, or for a status >= 500."""
     if problem := HttpAnswer(url).lacks(()):
         raise MeasurementError(problem)
 
 
 def shown_server(url: str) -> str:
-    """*url* without user, password and what follows the path."""
+    """Return *url* without user, password, query and fragment."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"

@@ -22,7 +22,7 @@ from tuner.adapters.proc.process_tree import (
 from tuner.doctor.cores import Busy, CoresSeen, KernelSeen, Neighbours
 from tuner.ports import Clock
 
-# Who else uses the box, measured for some seconds by the same accounts as a window's.
+# CPU use of other processes on the host, measured for some seconds like that of a window.
 
 _NAMED_FROM_CORES = 0.01
 
@@ -38,15 +38,15 @@ def neighbours_seen(
     found: frozenset[int] = frozenset(),
     container: Container | None = None,
 ) -> Neighbours:
-    """What others use of the box, and what the hypervisor keeps, on average over *seconds*.
+    """Measure the mean CPU use of other processes, and the CPU time stolen by the hypervisor, over *seconds*.
 
-    What is not idle and not stolen was used; what neither this process used nor a backend of the service is
-    foreign. Only those who live at both ends are named.
+    Used time is neither idle nor stolen; foreign is all used time except that of this process and of the
+    backends of the service. Only processes that exist at both ends are named.
 
     Args:
-        backends: names of programs, or pids, as a config has them.
-        found: pids of others, which listen where the config names a server.
-        container: that we are in; others are looked for on its CPUs, as in a window.
+        backends: Names of programs, or pids, as in a config.
+        found: Pids of further backends, which listen at an address of a server in the config.
+        container: The container of tuner; other processes are measured on its CPUs, as in a window.
     """
     own = os.getpid() if own_pid is None else own_pid
     table = ProcessTable(proc)
@@ -101,7 +101,7 @@ def cores_seen(
     sys: Path = Path("/sys"),
     affinity: frozenset[int] | None = None,
 ) -> CoresSeen:
-    """The cores for layouts of so many; *affinity* None asks the kernel."""
+    """Return the facts about cores for layouts of *wanted* cores; *affinity* None: that of this process."""
     ours = usable_cores(affinity=affinity, proc=proc, cgroup=sys / "fs" / "cgroup")
     return CoresSeen(
         offered=ours.count,
@@ -119,7 +119,7 @@ def cores_seen(
 def kernel_seen(
     *, proc: Path = Path("/proc"), sys: Path = Path("/sys"), container: Container | None = None
 ) -> KernelSeen:
-    """What the kernel shows, of itself, of this process, and of the *container* that it is in."""
+    """Return the facts that the kernel reports about itself, this process and its *container*."""
     own = proc / "self"
     delays, scope = _text(proc / "sys/kernel/task_delayacct"), _text(proc / "sys/kernel/yama/ptrace_scope")
     memory = _memory_bytes(proc)
@@ -143,7 +143,7 @@ def kernel_seen(
 
 
 def _has_pressure(proc: Path, container: Container | None) -> bool:
-    """Whether a window's figure is there: the box's, or in a container that of its cgroup."""
+    """Return whether memory pressure can be read: of the host, or in a container of its cgroup."""
     if container is None:
         return read_pressure_s(proc, "memory") is not None
     own = container.cgroup
@@ -161,7 +161,7 @@ def _siblings(cpus: Path, ours: frozenset[int]) -> dict[int, frozenset[int]] | N
 
 
 def _cpu_list(text: str) -> frozenset[int]:
-    """``0,4-6`` as the kernel writes sets of CPUs."""
+    """Parse a set of CPUs in the kernel's notation, such as ``0,4-6``."""
     found = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -175,7 +175,7 @@ def _governors(cpus: Path, ours: frozenset[int]) -> frozenset[str] | None:
 
 
 def _has_turbo(cpus: Path) -> bool | None:
-    """Intel's driver has a switch to turn it off, all others one to turn it on."""
+    """Read whether turbo is on: Intel's driver has a switch to turn it off, the others to turn it on."""
     if off := _text(cpus / "intel_pstate/no_turbo"):
         return off == "0"
     if on := _text(cpus / "cpufreq/boost"):
@@ -196,6 +196,6 @@ def _clock_read_s() -> float:
 
 
 def _text(file: Path) -> str:
-    with suppress(OSError):  # not there, or (PSI off, hidepid) there and not to be read
+    with suppress(OSError):  # it does not exist, or (PSI off, hidepid) cannot be read
         return file.read_text(encoding="utf-8", errors="replace").strip()
     return ""

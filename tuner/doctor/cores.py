@@ -19,7 +19,7 @@ _NAMED = 3  #: neighbours
 
 @dataclass(frozen=True, slots=True)
 class CoresSeen:
-    """The CPUs of the box, as far as they are ours."""
+    """The CPUs of the host that tuner may use."""
 
     offered: float  #: cores' worth of time
     why: str  #: what sets that
@@ -33,13 +33,13 @@ class CoresSeen:
 
     @property
     def held_to(self) -> frozenset[int]:
-        """The CPUs that workers would run on."""
+        """CPUs that workers would run on."""
         return frozenset(sorted(self.cpus)[: self.wanted]) if self.wanted < self.offered else self.cpus
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """A process that used CPU while nobody measured."""
+    """Another process that used CPU before the study."""
 
     pid: int
     name: str
@@ -48,7 +48,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """What others did on the box, within some seconds."""
+    """CPU use of other processes on the host within some seconds."""
 
     seconds: float
     foreign_cores: float  #: mean
@@ -58,7 +58,7 @@ class Neighbours:
 
 
 def cores_findings(seen: CoresSeen) -> Iterator[Finding]:
-    """All that does not take time to see."""
+    """Yield the findings about cores that need no measurement."""
     yield _cores(seen)
     yield _smt(seen)
     yield _governor(seen)
@@ -67,7 +67,7 @@ def cores_findings(seen: CoresSeen) -> Iterator[Finding]:
 
 
 def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
-    """What some seconds of looking gave."""
+    """Yield the findings of the measurement of other processes."""
     over = f"over {seen.seconds:.3g} s; a window is invalid from {busy_cores(seen.limit_cores)} on"
     if seen.foreign_cores > seen.limit_cores:
         yield doubtful(
@@ -180,7 +180,7 @@ def _steal_since_boot(seen: CoresSeen) -> Finding:
         if seen.steal_ratio
         else f"none{where}"
     )
-    if seen.steal_ratio >= FOREIGN_SHARE_RATIO:  # as much voids every window when it goes on
+    if seen.steal_ratio >= FOREIGN_SHARE_RATIO:  # if it continues, every window is invalid
         return doubtful(
             "steal-since-boot",
             found,
@@ -204,7 +204,7 @@ def _is(n: int) -> str:
     return "is" if n == 1 else "are"
 
 
-# What the kernel tells of a running service, and what a study does without when it does not.
+# Facts that the kernel reports about a running service, and the effect of missing ones on a study.
 
 
 #: read through the kernel and a device, not from memory: kernel/time/clocksource.c rates them lowest
@@ -215,7 +215,7 @@ _PTRACE_ADMIN_ONLY = 2
 
 @dataclass(frozen=True, slots=True)
 class KernelSeen:
-    """What this kernel shows of itself and of processes."""
+    """Facts that this kernel reports about itself and about processes."""
 
     container: str  #: that we are in one, and what its figures are of; empty: in none
     has_pressure: bool  #: /proc/pressure (PSI), or in a container its cgroup's
@@ -232,7 +232,7 @@ class KernelSeen:
 
 
 def kernel_findings(seen: KernelSeen) -> Iterator[Finding]:
-    """What a study sees less of, and the clock that it goes by."""
+    """Yield the findings about figures that a study would lack, and about its clock."""
     yield _container(seen)
     yield _pressure(seen)
     yield _memory_figures(seen)

@@ -28,7 +28,7 @@ def limits_seen(
     proc: Path = Path("/proc"),
     sys: Path = Path("/sys"),
 ) -> LimitsSeen:
-    """The limits that hold for workers of the user *uid*; *asked* are those that a config sets them."""
+    """Return the limits for workers of the user *uid*; *asked* are the limits that a config sets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return LimitsSeen(
         files=asked.get("nofile", _finite(soft)),
@@ -38,7 +38,7 @@ def limits_seen(
 
 
 def folder_seen(folder: Path, what: str, needed_bytes: int, *, has_logs: bool = False) -> FolderSeen:
-    """The room that is left in *folder* for those who are not root."""
+    """Return the disk space that is free in *folder* for users other than root."""
     try:
         room, disk = os.statvfs(folder), folder.stat().st_dev
     except OSError:
@@ -51,7 +51,7 @@ def folder_seen(folder: Path, what: str, needed_bytes: int, *, has_logs: bool = 
 
 
 def temporary_folder() -> Path:
-    """Where temporary files would go; `tempfile` itself finds out by writing one."""
+    """Return the folder for temporary files, without writing a file to test it as `tempfile` does."""
     named = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
     for folder in (*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp"):
         if os.access(folder, os.W_OK | os.X_OK):
@@ -61,7 +61,7 @@ def temporary_folder() -> Path:
 
 def _task_limits(asked: Mapping[str, int], uid: int, proc: Path, cgroup: Path) -> Iterator[TaskLimit]:
     most = asked.get("nproc", _finite(resource.getrlimit(resource.RLIMIT_NPROC)[0]))
-    if most is not None and uid != 0:  # the kernel lets root pass (kernel/fork.c)
+    if most is not None and uid != 0:  # root is exempt (kernel/fork.c)
         yield TaskLimit("ulimit -u", most, _tasks_of(uid, proc))
     for _, folder, root in groups_above("pids", proc=proc, cgroup=cgroup):
         reported, used = _number(folder / "pids.max"), _number(folder / "pids.current")
@@ -75,11 +75,11 @@ def _task_limits(asked: Mapping[str, int], uid: int, proc: Path, cgroup: Path) -
 
 
 def _tasks_of(uid: int, proc: Path) -> int:
-    """Processes and threads of a user, as far as they are shown."""
+    """Count the processes and threads of a user that are visible in /proc."""
     n_tasks = 0
     for name in os.listdir(proc):
         if name.isdigit():
-            with suppress(OSError, KeyError):  # it ended meanwhile
+            with suppress(OSError, KeyError):  # the process has ended
                 lines = kernel_lines(proc / name / "status")
                 data = dict(line.split(":", 1) for line in lines if ":" in line)
                 if int(data["Uid"].split()[0]) == uid:
@@ -94,7 +94,7 @@ def _tasks_of_box(proc: Path) -> int | None:
 
 
 def _number(file: Path) -> int | None:
-    """None: it is not there, or says max."""
+    """Read an integer; None if the file cannot be read or contains ``max``."""
     with suppress(OSError, ValueError):
         return int(file.read_text(encoding="ascii"))
     return None
@@ -104,12 +104,12 @@ def _finite(limit: int) -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-# The places that a config names, and the ports of this host among them.
+# The addresses that a config names, and those on this host.
 
 
 @dataclass(frozen=True, slots=True)
 class NamedPlace:
-    """A place that the config names."""
+    """An address in the config, with its key."""
 
     key: str
     host: str
@@ -117,7 +117,7 @@ class NamedPlace:
 
 
 def ports_seen(settings: Settings, spec: ServiceSpec) -> Iterator[PortSeen]:
-    """Those of this box that the service, or what stands before it, should listen at."""
+    """Yield the ports of this host at which the service, or a proxy in front of it, should listen."""
     named = {(one.host, one.port): one for one in reversed(list(named_places(settings)))}
     if not named:
         return
@@ -137,7 +137,7 @@ def ports_seen(settings: Settings, spec: ServiceSpec) -> Iterator[PortSeen]:
 
 
 def named_places(settings: Settings) -> Iterator[NamedPlace]:
-    """Yield the places that the feeder sends to and that ready checks look at."""
+    """Yield the addresses to which the feeder sends, and those that ready checks test."""
     service = settings.service
     if service.kind != "script":
         return

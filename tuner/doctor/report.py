@@ -41,7 +41,7 @@ SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or g
 
 
 def render_findings(findings: Sequence[Finding], *, width: int = 100) -> str:
-    """A sentence; what blocks and what is doubtful, with effect and cure; a line for each thing in order."""
+    """Return a summary, each blocker and warning with effect and remedy, and a line per other finding."""
     column = max(len(finding.check) for finding in findings) + 2
     lines = [_summary(findings), ""]
     for finding in findings:
@@ -53,7 +53,7 @@ def render_findings(findings: Sequence[Finding], *, width: int = 100) -> str:
 
 
 def render_findings_json(findings: Sequence[Finding]) -> str:
-    """Every finding with its five fields, in the order of the table."""
+    """Return every finding with its five fields as JSON, in the order of the table."""
     reported = [asdict(finding) for finding in findings]
     return json.dumps({"schema_version": SCHEMA_VERSION, "findings": reported}, indent=2) + "\n"
 
@@ -77,16 +77,16 @@ def _at_length(finding: Finding, column: int, width: int) -> Iterator[str]:
 
 
 def _wrap(text: str, cells: int) -> list[str]:
-    """Broken at blanks alone, so that paths and commands can be copied; nothing is cut off."""
+    """Break *text* only at blanks, so that paths and commands can be copied; cut nothing off."""
     return textwrap.wrap(text, cells, break_long_words=False, break_on_hyphens=False)
 
 
-# All that was seen of a box and of a study planned on it, as findings.
+# Findings from all facts about a host and a study planned on it.
 
 
 @dataclass(frozen=True, slots=True)
 class BoxSeen:
-    """Everything that `tuner doctor` looks at."""
+    """All facts that `tuner doctor` examines."""
 
     cores: CoresSeen
     neighbours: Neighbours | None  #: None: nobody looked
@@ -102,7 +102,7 @@ class BoxSeen:
 
 
 def examine(seen: BoxSeen) -> tuple[Finding, ...]:
-    """Every finding, the worst first."""
+    """Return all findings, the worst first."""
 
     def found() -> Iterator[Finding]:
         yield from cores_findings(seen.cores)

@@ -32,7 +32,7 @@ LOGS_BYTES = 100 * 1024**2  #: for what the service logs, which nobody knows bef
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What the largest of the layouts needs."""
+    """Resources that the largest of the layouts needs."""
 
     of_supervisord: int  #: files that it keeps open
     of_worker: int  #: files that one worker process may have open, about
@@ -49,14 +49,14 @@ def sum_needs(
     of_supervisord: int,
     of_generator: int,
 ) -> Needed:
-    """Add up what *layouts* may need at once.
+    """Return the largest resources that one of *layouts* may need.
 
     Args:
-        layouts: as processes and threads, at least one.
-        extra_threads: of each process, beyond the layout's.
-        has_children: each thread starts a child now and then.
-        of_supervisord: open files, with the largest number of programs.
-        of_generator: connections at once.
+        layouts: One or more layouts.
+        extra_threads: Threads of each process in addition to those of the layout.
+        has_children: Whether each thread starts child processes, one at a time.
+        of_supervisord: Open files of supervisord with the largest number of programs.
+        of_generator: Simultaneous connections of the load generator.
     """
 
     def tasks(layout: Layout) -> int:
@@ -85,7 +85,7 @@ class TaskLimit:
 
 @dataclass(frozen=True, slots=True)
 class LimitsSeen:
-    """What this process, and with it the workers, may have; None: as much as they like."""
+    """Limits of this process and of the workers; None: no limit."""
 
     files: int | None  #: the soft limit, which workers get
     files_hard: int | None  #: to which supervisord and the load generator raise their own
@@ -93,15 +93,15 @@ class LimitsSeen:
 
 
 def limits_findings(seen: LimitsSeen, need: Needed) -> Iterator[Finding]:
-    """Whether the largest layout fits the limits."""
+    """Yield the findings whether the largest layout keeps the limits."""
     yield _files(seen, need)
     yield _tasks(seen, need)
 
 
 def too_large(need: Needed, seen: LimitsSeen) -> str | None:
-    """Why a layout that *need* is of cannot be launched, as part of a sentence; None: it can.
+    """Return the reason, as part of a sentence, why the layout of *need* cannot be launched, or None.
 
-    Of files, what a worker process surely needs: a request and two connections of each thread.
+    The number of files is a lower bound: a request and two connections per thread.
     """
     files = _FILES_PER_PROCESS + _FEWEST_FILES_PER_THREAD * need.largest.threads
     if seen.files is not None and files > seen.files:
@@ -112,7 +112,7 @@ def too_large(need: Needed, seen: LimitsSeen) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The study, as far as its size goes."""
+    """Properties of a study that determine the size of its file."""
 
     n_layouts: int
     n_blocks: int  #: 0: a race
@@ -122,7 +122,7 @@ class Planned:
 
 
 def study_bytes(planned: Planned) -> int:
-    """How large the study's file becomes, about; rather too much."""
+    """Estimate the size of the study's file in bytes; the estimate is rather too large."""
     launches = planned.n_layouts * (planned.n_blocks or _LAUNCHES_OF_A_RACE)
     seconds = launches * (_WARMUP_S + planned.windows_per_launch * planned.window_s)
     if planned.budget_s is not None:
@@ -131,12 +131,12 @@ def study_bytes(planned: Planned) -> int:
 
 
 def synthetic_spool_bytes(n_items: int, symbols_bytes: int = LARGEST_SYMBOLS_BYTES) -> int:
-    """What filling the built-in service's spool takes, about; *symbols_bytes*: of its largest symbol file."""
+    """Estimate the bytes of the built-in service's spool; *symbols_bytes*: of its largest symbol file."""
     return _BYTES_PER_ITEM * n_items + _SYMBOL_FILES * symbols_bytes + _BYTES_OF_SMALL_SYMBOLS
 
 
 def copied_spool_bytes(dumps_bytes: Sequence[int], n_copies: int) -> int:
-    """The same of real dumps of these sizes, each copied so often; their symbols are only linked."""
+    """Estimate the bytes of a spool of *n_copies* copies of each dump; symbols are only linked."""
     blocks = (-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in dumps_bytes)
     return n_copies * sum(size + _BYTES_BESIDE_DUMP for size in blocks)
 
@@ -155,7 +155,7 @@ class FolderSeen:
 
 
 def disk_findings(folders: Iterable[FolderSeen]) -> Iterator[Finding]:
-    """Of each folder that cannot be used, then of each disk, whether it has room for all that goes there."""
+    """Yield a finding for each unusable folder, then one per disk: whether its free space suffices."""
     by_disk: dict[int, list[FolderSeen]] = {}
     for seen in folders:
         if seen.free_bytes is None or not seen.can_write:
@@ -176,7 +176,7 @@ def _unusable(seen: FolderSeen) -> Finding:
 
 
 def _disk(folders: Sequence[FolderSeen]) -> Finding:
-    """Whether the disk that they are on has room."""
+    """Return the finding about the free space of the disk that has all *folders*."""
     free_bytes = min(seen.free_bytes or 0 for seen in folders)
     needed_bytes = sum(seen.needed_bytes for seen in folders)
     logs_bytes = LOGS_BYTES if any(seen.has_logs for seen in folders) else 0
@@ -261,7 +261,7 @@ def _size(size: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a study needs, and what there is: cheap to see, so a study looks at it, too, before it begins."""
+    """Resources needed and available. They are cheap to read, so a study also checks them at its start."""
 
     need: Needed
     limits: LimitsSeen
@@ -270,7 +270,7 @@ class Room:
 
 
 def room_findings(room: Room) -> Iterator[Finding]:
-    """Whether the study fits."""
+    """Yield the findings about limits, disk space and ports."""
     yield from limits_findings(room.limits, room.need)
     yield from disk_findings(room.folders)
     yield from map(port_finding, room.ports)

@@ -22,7 +22,7 @@ class ToolSeen:
 
 @dataclass(frozen=True, slots=True)
 class PortSeen:
-    """A port of this box that requests go to, or that a launch is ready at."""
+    """A port of this host to which requests are sent, or that a ready check tests."""
 
     address: str
     named_by: str  #: the key of the config
@@ -33,7 +33,7 @@ class PortSeen:
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """A server that the config names, asked once."""
+    """A server that the config names, with the result of one request."""
 
     where: str  #: without user and password
     named_by: str
@@ -46,7 +46,7 @@ class ServerSeen:
 
 @dataclass(frozen=True, slots=True)
 class InterpreterSeen:
-    """The Python that workers run, as it tells itself; empty: not known."""
+    """The Python interpreter of the workers, as it reports itself; empty: unknown."""
 
     version: str = ""  #: CPython 3.13.1
     gil: str = ""  #: on, off
@@ -59,21 +59,21 @@ class InterpreterSeen:
 
 @dataclass(frozen=True, slots=True)
 class LockSeen:
-    """The lock that one tuner at a time has of a box."""
+    """The lock that allows one tuner at a time on a host."""
 
     path: str
     holder: str  #: who has it; empty: nobody
 
 
 def tool_finding(seen: ToolSeen) -> Finding:
-    """Whether one of them can be used."""
+    """Return the finding whether a required tool can be used."""
     if seen.found:
         return fine(seen.check, seen.found)
     return blocking(seen.check, seen.problem, "no layout can be launched", seen.cure)
 
 
 def lock_finding(seen: LockSeen) -> Finding:
-    """Whether the box is free."""
+    """Return the finding whether another tuner uses the host."""
     if not seen.holder:
         return fine("other-tuner", "none measures here")
     return blocking(
@@ -85,7 +85,7 @@ def lock_finding(seen: LockSeen) -> Finding:
 
 
 def port_finding(seen: PortSeen) -> Finding:
-    """Whether the service finds its port free."""
+    """Return the finding whether the port of the service is free."""
     place = f"{seen.address} ({seen.named_by})"
     if not seen.listener:
         if seen.is_elsewhere:
@@ -115,7 +115,7 @@ def port_finding(seen: PortSeen) -> Finding:
 
 
 def server_finding(seen: ServerSeen) -> Finding:
-    """Whether a server answers."""
+    """Return the finding whether a server answers."""
     place = f"{seen.where} ({seen.named_by})"
     if not seen.problem:
         return fine("servers", f"{place} {seen.answer}")
@@ -133,7 +133,7 @@ def server_finding(seen: ServerSeen) -> Finding:
 
 
 def interpreter_findings(seen: Mapping[str, InterpreterSeen], n_cores: int = 1) -> Iterator[Finding]:
-    """Of the interpreter of each variant, by its name; "" where there are none. Libraries see *n_cores*."""
+    """Yield the findings about the interpreter of each variant ("": no variants) on *n_cores* cores."""
     for variant, one in seen.items():
         place = f" (variant {variant})" if variant else ""
         yield _interpreter(one, place)
@@ -161,7 +161,7 @@ def _interpreter(seen: InterpreterSeen, place: str) -> Finding:
 
 
 def _numeric_threads(seen: InterpreterSeen, place: str, n_cores: int) -> Finding:
-    """What sets the threads of libraries that are installed; whether items use them, nobody knows."""
+    """Return the finding about threads of installed numeric libraries; items may or may not use them."""
     known = f"{', '.join(seen.numeric_packages)} can be imported{place}"
     if seen.set_variables:
         text = ", ".join(f"{name} is {value}" for name, value in seen.set_variables.items())
@@ -196,19 +196,19 @@ def _spawn_path(seen: InterpreterSeen, place: str) -> Finding:
     )
 
 
-# What a script's command says and its files mention, and what its queue holds.
+# Placeholders in the command of a script, its item counter, and its queue.
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadsSeen:
-    """Whether the command of a script gets the number of threads."""
+    """Whether the command of a script receives the number of threads."""
 
     command: Sequence[str]
     alike: tuple[Layout, Layout] | None  #: two layouts that it is started alike in; None: it is told
 
     @property
     def problem(self) -> str:
-        """Empty: there is none."""
+        """The problem in a sentence; empty: none."""
         if self.alike is None:
             return ""
         first, second = self.alike
@@ -219,7 +219,7 @@ class ThreadsSeen:
 
     @property
     def cure(self) -> str:
-        """What to type."""
+        """The remedy: options or a command to type."""
         return (
             "Write {threads} where the program gets the number (as --threads {threads}), or add --set"
             " threads=no. If it does read TUNER_THREADS: env TUNER_THREADS={threads} COMMAND."
@@ -228,7 +228,7 @@ class ThreadsSeen:
 
 @dataclass(frozen=True, slots=True)
 class CounterSeen:
-    """Whether a script that should count its own items seems to."""
+    """Whether a script that should count its own items mentions the counter."""
 
     command: Sequence[str]
     is_mentioned: bool  #: a file of the command mentions the counter
@@ -236,7 +236,7 @@ class CounterSeen:
 
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
-    """The queue that is to be fed."""
+    """The queue that the study would feed."""
 
     where: str
     problem: str  #: why it cannot be fed; empty: it can
@@ -244,14 +244,14 @@ class QueueSeen:
 
 
 def threads_finding(seen: ThreadsSeen) -> Finding:
-    """Whether layouts differ in what is started."""
+    """Return the finding whether the command receives the number of threads."""
     if not seen.problem:
         return fine("placeholders", "the command gets the number of threads of a layout")
     return blocking("placeholders", seen.problem, "a study is refused", seen.cure)
 
 
 def counter_finding(seen: CounterSeen) -> Finding:
-    """Whether items are going to be counted."""
+    """Return the finding whether the script seems to count its items."""
     if seen.is_mentioned:
         return fine("counter", "the command's files mention tuner.probe, which counts items")
     return doubtful(
@@ -263,13 +263,13 @@ def counter_finding(seen: CounterSeen) -> Finding:
 
 
 def queue_finding(seen: QueueSeen) -> Finding:
-    """Whether the queue can be fed."""
+    """Return the finding whether the queue can be fed."""
     if not seen.problem:
         return fine("queue", f"{seen.where} is empty, and nobody else feeds it")
     return blocking("queue", seen.problem, "a study is refused", seen.cure)
 
 
-# One thing that was looked at, what it does to the answer, and what helps.
+# A finding: a checked fact, its effect on the answer, and the remedy.
 
 
 Level = Literal["ok", "warn", "blocker"]
@@ -280,7 +280,7 @@ _ORDER = ("blocker", "warn", "ok")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What `tuner doctor` says of one thing; its fields are those of the JSON."""
+    """The result of one check of `tuner doctor`; its fields are those of the JSON."""
 
     check: str  #: what was looked at, the same word whatever was found
     level: Level  #: blocker: a study would fail, or measure something else
@@ -290,25 +290,25 @@ class Finding:
 
 
 def fine(check: str, found: str, effect: str = "") -> Finding:
-    """Nothing to do."""
+    """Make a finding that needs no action."""
     return Finding(check, "ok", found, effect, "")
 
 
 def doubtful(check: str, found: str, effect: str, cure: str) -> Finding:
-    """The study runs; its answer is weaker, or means something else than one may think."""
+    """Make a warning: the study runs, but its answer is weaker or may be misunderstood."""
     return Finding(check, "warn", found, effect, cure)
 
 
 def blocking(check: str, found: str, effect: str, cure: str) -> Finding:
-    """The study would fail, or measure something else."""
+    """Make a blocker: the study would fail, or measure something else."""
     return Finding(check, "blocker", found, effect, cure)
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Blockers, then warnings, then the rest, each in the order they come in."""
+    """Sort findings: blockers, then warnings, then the rest; equal levels keep their order."""
     return tuple(sorted(findings, key=lambda finding: _ORDER.index(finding.level)))
 
 
 def blockers(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Those for which a study should not begin."""
+    """Return the findings that prevent a study."""
     return tuple(finding for finding in findings if finding.level == "blocker")

@@ -29,7 +29,7 @@ _ANSWER_S = 5.0  #: for one server
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A server that tuner itself asks."""
+    """A server that tuner itself queries."""
 
     key: str  #: of the config
     url: str
@@ -38,7 +38,7 @@ class _Asked:
 
 
 def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[ToolSeen]:
-    """What every launch starts: supervisord, the service's program, the crash processor's stackwalker."""
+    """Check the programs of every launch: supervisord, the service, the crash processor's stackwalker."""
     from importlib.metadata import PackageNotFoundError, version
 
     from tuner.adapters.supervisord.startup import WorkerJobs
@@ -89,7 +89,7 @@ def _dumps(folder: Path) -> ToolSeen:
 
 
 def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
-    """Each server once: first those that tuner itself asks, then those that only the service is told of."""
+    """Query each server once: first those that tuner uses, then those that only the service uses."""
     from tuner.core.text.address import server_urls
     from tuner.doctor.around import ask_tcp, port_here, problem_of, shown_server, trouble_of
 
@@ -98,14 +98,14 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
     for asked in _words_of_tuner(settings):
         alike.setdefault(next(iter(_places_of(asked.url)), asked.url), []).append(asked)
     met = {place for each in alike.values() for asked in each for place in _places_of(asked.url)}
-    for each in alike.values():  # one server; it may know one password and not the other
+    for each in alike.values():  # the same server may accept one password and not the other
         troubles = {url: trouble_of(ask) for url, ask in {asked.url: asked.ask for asked in each}.items()}
         named = [asked for asked in each if troubles[asked.url][0]] or each
         first, (problem, cure) = named[0], troubles[named[0].url]
         keys = ", ".join(dict.fromkeys(asked.key for asked in named))
         where = shown_server(first.url)
         yield ServerSeen(where, keys, problem, first.answer, by_hook, needed_by_tuner=True, cure=cure)
-    for place in named_places(settings):  # those of this box are looked up, not asked
+    for place in named_places(settings):  # ports of this host are checked elsewhere, without a connection
         if port_here(place.host, place.port) is None and (place.host, place.port) not in met:
             met.add((place.host, place.port))
             problem = problem_of(partial(ask_tcp, place.host, place.port))
@@ -125,7 +125,7 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
 
 
 def _pages(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
-    """What probes look at, which the service or something beside it shows: the place, the key, a look."""
+    """Yield address, key and check of each page that probes read from the service or another program."""
     from tuner.doctor.around import ask_http, ask_tcp
 
     service = settings.service
@@ -139,20 +139,20 @@ def _pages(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
 
 
 def _words_of_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:
-    """The words that the service gets, with the keys of the config that they stand under."""
+    """Yield the command words and environment values of the service, with their config keys."""
     yield "service.command", spec.command
     yield "service.environment", tuple(spec.environment.values())
 
 
 def _places_of(url: str) -> set[tuple[str, int]]:
-    """Host and port, where it has them."""
+    """Return (host, port) of the servers in *url*; empty for a URL without them."""
     from tuner.core.text.address import server_urls
 
     return {(one.host, one.port) for one in server_urls([url])}
 
 
 def _words_of_tuner(settings: Settings) -> Iterator[_Asked]:
-    """What probes and the feeder ask."""
+    """Yield the servers that the feeder and the probes query."""
     service = settings.service
     if service.kind != "script":
         return
@@ -164,7 +164,7 @@ def _words_of_tuner(settings: Settings) -> Iterator[_Asked]:
 
 
 def _asked(key: str, url: str) -> Iterator[_Asked]:
-    """The server of *url*, if it is of a kind that is known here."""
+    """Yield the server of *url* if its kind is known."""
     from tuner.doctor.around import ask_postgres, ask_rabbitmq, ask_redis, ask_sqlite
 
     if url.startswith("amqp:"):
@@ -177,11 +177,11 @@ def _asked(key: str, url: str) -> Iterator[_Asked]:
         yield _Asked(key, url, partial(ask_sqlite, Path(url.removeprefix("sqlite:///"))))
 
 
-# The queue that a study would feed, looked at.
+# Check of the queue that a study would feed.
 
 
 def queue_seen(settings: Settings) -> Iterator[QueueSeen]:
-    """Whether it could be fed now; nothing where its server does not answer, which is told by itself."""
+    """Yield whether the queue can be fed; nothing if its server does not answer (a finding of its check)."""
     from tuner.adapters.feeders.queue import QueueFeederSettings
     from tuner.adapters.queues.brokers import open_queue
     from tuner.adapters.queues.forms.message import BrokerError
@@ -203,13 +203,13 @@ def queue_seen(settings: Settings) -> Iterator[QueueSeen]:
         queue.close()
 
 
-# The Python of each variant's workers, asked what it is.
+# Properties of the Python interpreter of each variant's workers.
 
 
 _NUMERIC_PACKAGES = ("numpy", "scipy", "sklearn", "numexpr", "torch", "onnxruntime")  #: that start threads
-# What the interpreter is, and how it was built. Since 3.13 subprocess takes posix_spawn where that can close
-# the other files; before, and without it, vfork where the system has that. From 3.14 on there is no
-# _USE_VFORK: it is always taken.
+# Version and build of the interpreter. Since 3.13, subprocess uses posix_spawn where this can close the
+# other files; otherwise, and in older versions, it uses vfork where available. Since 3.14 there is no
+# _USE_VFORK: vfork is always used.
 _BUILD_QUESTION = (
     "import importlib.util, json, platform, subprocess, sys;"
     "has = lambda name: bool(getattr(subprocess, name, False));"
@@ -224,7 +224,7 @@ _BUILD_QUESTION = (
 def interpreters_seen(
     settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]
 ) -> Iterator[tuple[str, InterpreterSeen]]:
-    """Of each variant, those that are told alike once."""
+    """Yield variant and interpreter; variants with the same command and environment only once."""
     from tuner.adapters.provenance import worker_facts
 
     met = set()
@@ -240,7 +240,7 @@ def interpreters_seen(
         service = settings.service_in(variant)
         if service.kind == "crash-processor":
             seen = replace(seen, starts_children=True, numeric_packages=())
-            if not service.interpreter:  # its own command is installed, and tells which way it takes
+            if not service.interpreter:  # the built-in command is installed, and reports its spawn path
                 from tuner.services.crash_processor import spawn_path_command, started_by
 
                 words = spawn_path_command(started_by((), Path()), service.options)
@@ -252,9 +252,9 @@ def interpreters_seen(
 def interpreter_seen(
     command: Sequence[str], environment: Mapping[str, str], directory: str | None = None
 ) -> InterpreterSeen:
-    """What `interpreter_facts` returns, whether it is a debug build, how its `subprocess` starts a child by
-    default, and which packages it can import that start threads.
+    """Return version and build of the interpreter of *command*, the default way in which its `subprocess`
 
+    starts a child, and the importable packages that start threads.
     The arguments are those of `interpreter_facts`.
     """
     try:
