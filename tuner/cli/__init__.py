@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, as the first page of help shows it."""
+    """A command, as listed on the first page of help."""
 
     panel: str  #: the group it stands in
     name: str  #: what is typed
@@ -55,7 +55,7 @@ class Command:
     module: str  #: the module that has a function (or a Typer ``app``) for it
 
     def load(self) -> typer.Typer:
-        """Import the command's module."""
+        """Import the command's module and return its Typer application."""
         import typer
 
         module = import_module(self.module)
@@ -138,10 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run *arguments* and give the exit code; a bug passes through with its traceback."""
+    """Run *arguments* and return the exit code; an unexpected error is raised with its traceback."""
     try:
         code = _run(arguments)
-        sys.stdout.flush()  # here, where a disk that is full can still be told
+        sys.stdout.flush()  # flush here, where the error of a full disk can still be reported
         return code
     except TunerError as error:
         _complain(error.problem, error.hint)
@@ -162,7 +162,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _report_shortage(error: BaseException) -> int:
-    """Say what the box has run out of; what is no such thing is a bug and goes on."""
+    """Print which resource of the host is exhausted and return an exit code; raise any other error again."""
     lacking = shortage(error)
     if lacking is None:
         raise error
@@ -184,7 +184,7 @@ def _has_current_folder() -> bool:
 
 
 def render_help() -> str:
-    """The first page: what most people need, then every command in its group."""
+    """Return the first page of help: the most common uses, then every command in its group."""
     width = max(len(command.name) for command in COMMANDS)
     pages = [_INTRO]
     for panel in dict.fromkeys(command.panel for command in COMMANDS):
@@ -222,7 +222,7 @@ def _run(arguments: list[str]) -> int:
     except SystemExit:
         if "--help" not in words:
             raise
-        return 0  # rich's own, of a page that nobody reads to its end
+        return 0  # raised by rich when the reader of a page closes the pipe
     return code if isinstance(code, int) else 0
 
 
@@ -250,13 +250,13 @@ def _runner(command: Command, arguments: list[str]) -> tuple[Any, list[str]]:
 
 
 def _with_service_command(runner: Any, command: Command, arguments: list[str]) -> list[str]:
-    """What stands after ``--`` as the value of the option that it is short for."""
+    """Return *arguments* with the words after ``--`` as the value of ``--command``."""
     import shlex
 
     at = arguments.index("--")
     if not any("--command" in parameter.opts for parameter in runner.params):
         are_names = all(word.startswith("-") for word in arguments[at + 1 :])
-        if are_names:  # of files that begin so, and no service's command
+        if are_names:  # names of files that begin with a dash, not the command of a service
             return arguments
         raise TunerError(
             f"tuner {command.name} starts no service: {' '.join(arguments[at:])}", hint="Leave it out."
@@ -271,11 +271,11 @@ def _with_service_command(runner: Any, command: Command, arguments: list[str]) -
 
 
 def _reflow(text: str) -> str:
-    """*text* with each paragraph in one line, so that help fills any terminal; Typer joins only the first."""
+    """Join each paragraph of *text* to one line, so that help fits any terminal; Typer joins one only."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
-_IN_OUR_WORDS = {  # as a config is told of the same
+_IN_OUR_WORDS = {  # the words of the same errors in a config
     "should be a valid integer, unable to parse string as an integer": "should be a whole number",
     "should be a valid number, unable to parse string as a number": "should be a number",
 }
@@ -289,7 +289,7 @@ def _usage_problem(error: Any, command: Command) -> tuple[str, str]:
         near = get_close_matches(unknown, [name for name in [*names, "--help"] if name.startswith("-")], n=1)
         if near:
             return problem, f"Did you mean {near[0]}?"
-    if not problem:  # a missing argument says its name elsewhere
+    if not problem:  # the name of a missing argument is in format_message()
         problem = " ".join(str(error.format_message()).split()).rstrip(".")
     elif option := next(iter(getattr(getattr(error, "param", None), "opts", ())), None):
         said = problem.removeprefix("Input ")
@@ -303,7 +303,7 @@ def _complain(problem: str, hint: str | None) -> None:
 
 
 def _close_stdout() -> None:
-    """The reader of our output went away: keep the interpreter from complaining at its end."""
+    """Redirect stdout to /dev/null, so that the interpreter reports no error about it at exit."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -134,7 +134,7 @@ def aa(
     )
 
     options = typed_options(locals()) | service_options(service, settings, command)
-    options.pop(PLACES["slices"], None)  # a config has it for races only
+    options.pop(PLACES["slices"], None)  # a config may contain slices only for races
     of_new = {
         "layout": layout,
         "repeats": repeats,
@@ -175,7 +175,7 @@ def aa(
 
 
 def _show(file: Path, *, as_json: bool) -> int:
-    """Print what the pairs in *file* show."""
+    """Print the results of the pairs of launches in *file*; return the exit code."""
     from tuner.bootstrap import stores
     from tuner.cli.shared.output import echo
     from tuner.reports.self_test import render_self_test, self_test_facts

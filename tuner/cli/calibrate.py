@@ -136,7 +136,7 @@ def calibrate(
 
 
 def _check_new(into: Path) -> None:
-    """Before anything is measured: the profile can be written."""
+    """Check before the measurement that the profile can be written."""
     if os.path.lexists(into):
         raise ConfigError(f"{into} exists already, and is not overwritten", hint="Give --into another name.")
     if into.suffix.lower() not in (".yaml", ".yml"):
@@ -148,7 +148,7 @@ def _check_new(into: Path) -> None:
 
 
 def _show(file: Path, into: Path | None, variant: str | None, *, as_json: bool) -> int:
-    """Print what *file* says of an item, and write the profile that was asked for."""
+    """Print the demands of an item from *file*, and write the profile to *into* if given."""
     import json
 
     from tuner.app import model

@@ -103,7 +103,7 @@ def _share(text: str) -> float:
     """Read ``5%`` or ``0.05``.
 
     Raises:
-        ConfigError: it is no share from 0 to 1.
+        ConfigError: *text* is not a share from 0 to 1.
     """
     from tuner.core.ranking.ranked import parse_share
 

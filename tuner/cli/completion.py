@@ -55,17 +55,17 @@ complete --command tuner --no-files --arguments '(__tuner_completion)'
 
 
 class Candidate(NamedTuple):
-    """A word that may be meant."""
+    """A possible completion of a word."""
 
     word: str
     about: str = ""  #: one line; empty: it speaks for itself
 
 
 def completion(asked: str, arguments: Sequence[str]) -> int:
-    """Do what *asked* says: ``--complete``, ``--show-completion`` or ``--install-completion``.
+    """Run the option *asked*: ``--complete``, ``--show-completion`` or ``--install-completion``.
 
     Raises:
-        ConfigError: there is no such shell, or its files cannot be written.
+        ConfigError: the shell is unknown, or its files cannot be written.
     """
     if asked == "--complete":
         shell, line, breaks = (*arguments, "", "", "")[:3]
@@ -85,10 +85,10 @@ def completion(asked: str, arguments: Sequence[str]) -> int:
 
 
 def candidates(line: str) -> tuple[str, list[Candidate]]:
-    """The word of *line* that is being typed (the cursor is at its end), and what it may become."""
+    """Return the word at the end of *line*, where the cursor is, and its possible completions."""
     words = _words(line)
     typed = words.pop() if words and not line[-1:].isspace() else ""
-    words = words[1:]  # the program
+    words = words[1:]  # without the program
     if not words:
         found = [Candidate(command.name, command.summary) for command in COMMANDS]
         if typed.startswith("-"):
@@ -102,7 +102,7 @@ def candidates(line: str) -> tuple[str, list[Candidate]]:
 
 
 def _of_command(command: Command, words: list[str], typed: str) -> list[Candidate]:
-    """What click says may stand there."""
+    """Return click's completions of the word *typed* after *words* of a command."""
     import typer
     from typer.main import get_command
 
@@ -110,7 +110,7 @@ def _of_command(command: Command, words: list[str], typed: str) -> list[Candidat
     click = typer.BadParameter.__mro__[1].__module__.rpartition(".")[0]
     get_completions: Any = import_module(f"{click}.shell_completion").ShellComplete.get_completions
     name, equals, _ = typed.partition("=")
-    before = f"{name}=" if equals and name.startswith("--") else ""  # click gives the value alone
+    before = f"{name}=" if equals and name.startswith("--") else ""  # click returns the value alone
     runner = get_command(command.load())
     shell = SimpleNamespace(cli=runner, ctx_args={"obj": tuple(words)}, prog_name=f"tuner {command.name}")
     found = get_completions(shell, words, typed)
@@ -122,13 +122,13 @@ def _of_command(command: Command, words: list[str], typed: str) -> list[Candidat
 
 
 def _answer(shell: str, line: str, breaks: str) -> str:
-    """What *shell* is told; nothing, where we know nothing: a TAB never shows an error."""
+    """Return the completions in the format of *shell*; empty on any error, so that TAB shows no errors."""
     try:
         typed, found = candidates(line)
-    except Exception:  # whatever is wrong is told when the command runs
+    except Exception:  # the command reports the error when it runs
         return ""
     if shell == "bash":
-        # readline replaces only what stands behind the last of COMP_WORDBREAKS, as in 4x6@pre, --current=4
+        # readline replaces only the text after the last of COMP_WORDBREAKS, as in 4x6@pre, --current=4
         kept = max((typed.rfind(character) + 1 for character in breaks if not character.isspace()), default=0)
         return "".join(f"{one.word[kept:]}\n" for one in found)
     if shell == "zsh":
@@ -140,19 +140,19 @@ def _answer(shell: str, line: str, breaks: str) -> str:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a line that may break off within quotes."""
+    """Split a line, which may end within quotes, into words."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
     lexer.whitespace_split, lexer.commenters = True, ""
     words: list[str] = []
     try:
         words.extend(lexer)
-    except ValueError:  # no closing quote, or nothing behind a backslash
+    except ValueError:  # no closing quote, or a backslash at the end
         words.append(lexer.token)
     return words
 
 
 def _shell(asked: str, name: str | None) -> str:
-    """The shell that is named, else the one that runs us, else the one that logs in."""
+    """Return the shell *name*; None: the shell that started this process, else the login shell."""
     if name is None:
         try:
             parent = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
@@ -167,7 +167,7 @@ def _shell(asked: str, name: str | None) -> str:
 
 
 def _install(shell: str) -> list[str]:
-    """Write the script, and what makes *shell* read it; gives what was done. Twice does no more than once."""
+    """Write the script and a line in the startup file of *shell*, once; return the changes as sentences."""
     home = Path.home()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
@@ -198,7 +198,7 @@ def _install(shell: str) -> list[str]:
 
 
 def _append(file: Path, line: str) -> bool:
-    """Add *line* to *file*, unless it is there; whether it was added."""
+    """Add *line* to *file* unless it is there; return whether it was added."""
     before = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
     if line in before.splitlines():
         return False

@@ -62,12 +62,12 @@ def demo(
             return code
         _print_ranking(file, as_json=as_json)
     echo_err(_next_steps(study))
-    return 0 if code == EXIT_WEAKER else code  # a demonstration asks for no certainty
+    return 0 if code == EXIT_WEAKER else code  # a demonstration needs no certain answer
 
 
 @contextmanager
 def _file(kept: Path | None) -> Iterator[Path]:
-    """The study's file: *kept*, or one that is removed afterwards."""
+    """Yield the file of the study: *kept*, or a temporary file."""
     if kept is not None:
         yield kept
         return
@@ -76,7 +76,7 @@ def _file(kept: Path | None) -> Iterator[Path]:
 
 
 def _without_file(error: MeasurementError, file: Path, *, is_kept: bool) -> MeasurementError:
-    """*error* without a hint that names a file which is gone."""
+    """Return *error*; if the file is temporary, without a hint that names it."""
     if is_kept or error.hint is None or str(file) not in error.hint:
         return error
     return MeasurementError(error.problem, hint="tuner doctor shows what disturbs this host.")
@@ -88,7 +88,7 @@ def _print_ranking(file: Path, *, as_json: bool) -> None:
     from tuner.reports.ranking.ranking import render_ranking
 
     record, ranking = study_queries.rank_file(file)
-    ranking = replace(ranking, next_step=None)  # a demonstration names several, see `_next_steps`
+    ranking = replace(ranking, next_step=None)  # `_next_steps` prints several instead
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
 
 
@@ -100,7 +100,7 @@ def _next_steps(study: Path | None) -> str:
         " minutes.",
         "Next:",
     ]
-    # uvx puts its own folder on the PATH, but only for as long as this runs
+    # uvx puts its folder on the PATH only while this process runs
     if shutil.which("tuner") is None or Path(sys.argv[0]).name == DISTRIBUTION:
         lines.append(
             f"  pip install {DISTRIBUTION}         install the command tuner, which uvx and pipx run do not"

@@ -99,7 +99,7 @@ def doctor(
 
 
 def _check_asked(settings: Settings, study: Path | None) -> None:
-    """What `tuner grid` would refuse to begin, in its words; a *study* is looked for where it was named."""
+    """Raise the errors with which `tuner grid` would refuse to begin."""
     from tuner.app import plan_builder
     from tuner.app.session import check_new
     from tuner.core.search.strategies.of_study import strategy_of
@@ -113,7 +113,7 @@ def _check_asked(settings: Settings, study: Path | None) -> None:
 
 
 def _check_seconds(seconds: float) -> None:
-    """Accounts of CPU are kept in hundredths of a second: below a second they are noise."""
+    """Reject less than a second: the kernel counts CPU time in hundredths of a second."""
     if not math.isfinite(seconds) or 0 < seconds < LEAST_SECONDS:
         raise ConfigError(
             f"--seconds: {seconds:g} is too short, or no number",

@@ -33,7 +33,7 @@ _RUNBOOK = "Runbook"
 
 
 def _names_formats(value: str | None) -> str | None:
-    """`--format list` needs no study: it is answered while options are read."""
+    """Print the formats for `--format list` while options are parsed, because it needs no study."""
     if value == "list":
         typer.echo("\n".join(_formats()))
         raise typer.Exit
@@ -194,7 +194,7 @@ def export(
 
 
 def _check_alone(others: Mapping[str, object]) -> None:
-    """Refuse what says nothing of a snippet."""
+    """Reject options that do not apply to a snippet."""
     if named := [name for name, value in others.items() if value]:
         raise ConfigError(f"--snippet goes without {', '.join(named)}", hint="Leave one of them out.")
 
@@ -206,10 +206,10 @@ def _formats() -> list[str]:
 
 
 def parse_format(name: str | None, *, as_json: bool) -> str | None:
-    """The name of a format as it was typed; None: none was.
+    """Return the name of the format given by *name* or --json, or None if neither is given.
 
     Raises:
-        ConfigError: there is no such format.
+        ConfigError: the format is unknown.
     """
     if as_json and name not in (None, "json"):
         raise ConfigError(f"--json and --format {name} are two formats", hint="Keep one of them.")
@@ -228,7 +228,7 @@ def parse_format(name: str | None, *, as_json: bool) -> str | None:
 
 
 def _names_kinds(value: str | None) -> str | None:
-    """`--snippet list` needs no study: it is answered while options are read."""
+    """Print the kinds for `--snippet list` while options are parsed, because it needs no study."""
     if value == "list":
         from tuner.reports.snippets import list_kinds
 
@@ -265,7 +265,7 @@ SnippetLayout = Annotated[
 def print_snippet(
     study: Path, kind: str, *, layout: str | None, confidence: float | None, question: RankingOptions
 ) -> int:
-    """Print the snippet; 5 when the study has no answer, and this is of the layout that leads."""
+    """Print the snippet; return the exit code, 5 if the study has no answer yet (leading layout)."""
     from tuner.app import rollouts
     from tuner.reports.snippets import check_kind, snippet
 

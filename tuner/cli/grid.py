@@ -228,7 +228,7 @@ def _shown(
     file, (code, is_over) = session.file, reached
     if code == EXIT_NOTHING:
         echo_err(f"Nothing could be measured. The reasons are printed above and kept in {file}.")
-    is_told = False  # how to go on, as the next step
+    is_told = False  # whether the ranking prints how to continue
     if file.exists() and (code != EXIT_NOTHING or as_json):
         if not as_json and (provisional := measuring.first_look_shown(file)):
             show(provisional)

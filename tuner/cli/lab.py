@@ -120,7 +120,7 @@ def lab(
     first, *others = python or [""]
     stamp = time.strftime("%Y%m%d-%H%M%S")
     found: list[tuple[Outcome, Results]] = []
-    lost: dict[str, str] = {}  # experiments that gave nothing -> why
+    lost: dict[str, str] = {}  # experiments without results -> reason
     n_failed = 0
     try:
         for one in names:
@@ -145,7 +145,7 @@ def lab(
                 show(_show(outcome, made, fmt))
             if page is not None:
                 write_page(page, outcome, made)
-    finally:  # whatever ends it, what was finished is printed
+    finally:  # print the finished experiments after any error
         if fmt == "json" and (found or lost):
             typer.echo(_json(found, lost), nl=False)
     if not found:
@@ -164,7 +164,7 @@ def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) ->
 
 
 def _measure(settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> int:
-    """Make a study as `tuner grid` does; gives its exit code."""
+    """Run a study like `tuner grid`; return its exit code."""
     from tuner.app.measuring import measure
     from tuner.bootstrap.wire import Session
     from tuner.cli.shared.output import echo_err
@@ -184,10 +184,10 @@ def _list(fmt: str) -> int:
 
 
 def _check_page(page: Path) -> None:
-    """Before hours of runs: whether the page can be written, and its picture beside it.
+    """Check before hours of runs that the page and its picture can be written.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: one of them cannot be written.
     """
     if page.suffix != ".md" or page.is_dir():
         raise ConfigError(f"invalid --page {page}: expected FILE.md", hint="Example: --page nornir.md")
@@ -203,7 +203,7 @@ def _show(outcome: Outcome, made: Results, fmt: str) -> str:
 
 
 def _json(found: Sequence[tuple[Outcome, Results]], lost: Mapping[str, str]) -> str:
-    """What was run, and beside it what gave nothing, each with why."""
+    """Return the results as JSON, with the reason for each experiment without results."""
     from tuner.lab import lab
     from tuner.lab.report import render_lab_json
 

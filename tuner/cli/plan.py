@@ -146,7 +146,7 @@ def plan(
 
 
 def _forecast(file: Path, *, as_json: bool) -> int:
-    """Print how long the study of *file* would take."""
+    """Print the estimated duration of the study of *file*; return the exit code."""
     from tuner.app.forecasting import forecast_of
     from tuner.cli.shared.output import echo, echo_err
     from tuner.reports.plan import Plan, plan_facts, render_plan, unknown_facts

@@ -195,7 +195,7 @@ def predict(
 
 
 def _of_all(predictions: list[Predicted], missing: Mapping[str, str]) -> Predicted:
-    """Which of the variants is shown layout by layout: the service as it is, else the one with the best."""
+    """Return the prediction to print by layout: without a variant, else of the best variant."""
     if not predictions:
         raise ConfigError(next(iter(missing.values())), hint="Leave the change out.")
 
@@ -209,7 +209,7 @@ def _of_all(predictions: list[Predicted], missing: Mapping[str, str]) -> Predict
 def _predict(
     calibrated: Calibrated, machine: Machine, layouts: list[Layout], what_if: WhatIf, by: str
 ) -> Predicted:
-    """With the changes made, and, where there are some, without them beside it."""
+    """Predict the layouts with the changes *what_if*, and for comparison without them."""
     from tuner.app import model
     from tuner.core.model.prediction.trust import predict_with_intervals
     from tuner.core.model.prediction.whatif import WhatIf
@@ -275,7 +275,7 @@ def _layouts(calibrated: Calibrated, cores: int | None, grid_name: str | None) -
 
 
 def _check_variants(calibrated: Calibrated, layouts: list[Layout]) -> None:
-    """The model knows the one variant of the service that it was calibrated on."""
+    """Raise ConfigError for a layout of another variant than the one that the model is calibrated on."""
     from dataclasses import replace
 
     known, has_threads = calibrated.seen.layouts[0].variant, calibrated.seen.layouts[0].has_threads
@@ -298,7 +298,7 @@ def _check_variants(calibrated: Calibrated, layouts: list[Layout]) -> None:
 
 
 def _machine(calibrated: Calibrated, cores: int | None, physical_cores: int | None) -> Machine:
-    """The box to predict for: of the kind that was measured, unless told otherwise."""
+    """Return the host to predict for: the measured one, with *cores* and *physical_cores* if given."""
     from dataclasses import replace
 
     seen = calibrated.seen.machine

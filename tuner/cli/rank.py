@@ -12,7 +12,7 @@ from tuner.cli.shared.options import boxes_of_study, layouts_of_study, one_of
 
 DEFAULT_COSTS = "load,memory"  #: of --pareto
 
-# What every command that reads a ranking asks alike.
+# Options of all commands that read a ranking.
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="Study file from `tuner grid`.")]
 Current = Annotated[
     str | None,
@@ -28,14 +28,14 @@ def confidence_level(text: str) -> float:
     """Read ``95%`` or ``0.95``.
 
     Raises:
-        typer.BadParameter: it is no share, or not from 50 % to 99.9 %.
+        typer.BadParameter: *text* is not a share, or not from 50 % to 99.9 %.
     """
     from tuner.core.ranking.ranked import parse_share
 
     share = parse_share(text)
     if share is None:
         raise typer.BadParameter("should be a share, as 95% or 0.95")
-    level = float(f"{share:.12g}")  # 99.9% is 0.999, whatever the division rounds to
+    level = float(f"{share:.12g}")  # 99.9% is exactly 0.999, despite the rounding of the division
     if not 0.5 <= level <= 0.999:
         raise typer.BadParameter("should be from 50% to 99.9%")
     return level

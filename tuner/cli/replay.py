@@ -174,12 +174,12 @@ def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None)
 
 
 def _share(option: str, text: str, *, low: float, high: float, example: str) -> float:
-    """A share as *example* is one, ``2%`` or ``0.02``, between *low* and *high*."""
+    """Parse a share such as ``2%`` or ``0.02`` between *low* and *high*; errors show *example*."""
     number = text.strip()
     try:
         value = float(number.removesuffix("%"))
         if number.endswith("%"):
-            value = float(f"{value / 100:.12g}")  # 5% is 0.05, whatever the division rounds to
+            value = float(f"{value / 100:.12g}")  # 5% is exactly 0.05, despite the rounding of the division
     except ValueError:
         raise ConfigError(f"{option}: {text!r} is no share", hint=f"Write {example}.") from None
     if not low < value < high:
@@ -197,7 +197,7 @@ def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) 
 
 
 def _with_progress(parts: Iterator[list[ReplayedStudy]], total: int) -> Iterator[list[ReplayedStudy]]:
-    """*parts*, with a line on a terminal that says how far it is."""
+    """Yield *parts* while a line on the terminal shows the progress."""
     from tuner.core.text.figures import render_rest
 
     if not sys.stderr.isatty():

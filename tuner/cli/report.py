@@ -99,10 +99,10 @@ def _beside(study: Path) -> Path:
 
 
 def check_ours(target: Path, *, force: bool) -> None:
-    """See that nothing is lost when *target* is replaced; *force* allows it for all but studies.
+    """Check that *target* may be replaced; *force* allows it for any file but a study.
 
     Raises:
-        ConfigError: it is something that `tuner report` did not write, or is no file.
+        ConfigError: *target* was not written by `tuner report`, or is not a file.
     """
     from tuner.app.session import is_study
     from tuner.reports.page.document import GENERATOR, HEAD_BYTES
@@ -112,7 +112,7 @@ def check_ours(target: Path, *, force: bool) -> None:
             raise ConfigError("--force is of a FILE, and -o - is none", hint="Leave it out.")
         return
     try:
-        if target.exists() and not target.is_file():  # a pipe would never end
+        if target.exists() and not target.is_file():  # reading a pipe would never end
             raise ConfigError(f"{target} is no regular file", hint="Name a file with -o.")
         with target.open("rb") as file:
             head = file.read(HEAD_BYTES)

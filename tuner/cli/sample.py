@@ -73,7 +73,7 @@ def sample(
     try:
         check_broker_url(url)
     except ConfigError as error:
-        raise ConfigError(f"--url: {error.problem}") from error  # the url may hold a password
+        raise ConfigError(f"--url: {error.problem}") from error  # the url itself may contain a password
     if form is not None:
         check_form_at(check_form(form), url)
     found = samples.record_sample(url, form, queue, n, output)

@@ -59,7 +59,7 @@ def serve(
     ends = {one for one in _ENDS if signal.getsignal(one) is not signal.SIG_IGN}  # nohup's HUP is ignored
     before = signal.pthread_sigmask(
         signal.SIG_BLOCK, ends
-    )  # of the server's threads, too; sigwait hears them
+    )  # the server's threads inherit the mask; sigwait receives the signals
     try:
         with serving.studies_served(studies, listening_at(host, port)) as served:
             where = served.address

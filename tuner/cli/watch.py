@@ -74,14 +74,14 @@ def watch(
 
 
 class _Look:
-    """What the file says; worked out anew only when a launch or a window has come."""
+    """State of a study file, computed again only after a new launch or window."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.board: Board = self._read()
 
     def renew(self) -> None:
-        """Look again; what runs now costs next to nothing, the layouts some hundredths of a second."""
+        """Read the file again: cheap for the current launch, some hundredths of a second for all layouts."""
         from tuner.app import study_queries
 
         live, is_held = study_queries.live_now(self.file)
@@ -93,14 +93,14 @@ class _Look:
         self.board = self._read()
 
     def facts(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the state as JSON facts."""
         from tuner.reports.live.live import live_facts
 
         return live_facts(self.file.name, self.board, self.go_on)
 
     @property
     def go_on(self) -> str | None:
-        """The command that goes on with it; None: it runs, or is over."""
+        """The command that continues the study; None if it runs or is finished."""
         from tuner.app.session import going_on
 
         return going_on(self.board.study, self.file) if self.board.stage == "at-rest" else None
@@ -114,7 +114,7 @@ class _Look:
 
 
 def _seen(live: Live) -> tuple[object, ...]:
-    """What differs once a launch or a window has come, also one that does not count."""
+    """Return values that change with each new launch or window, valid or not."""
     return live.n_taken, live.n_void, live.layout, live.block
 
 
@@ -144,10 +144,10 @@ def _watched(look: _Look, every_s: float) -> None:
                     break
                 look.renew()
     except KeyboardInterrupt:
-        pass  # the usual way to leave
+        pass  # the usual way to quit
     finally:
         screen.close()
-    _print(look)  # what was seen last stays
+    _print(look)  # leave the last state on the terminal
 
 
 def _print(look: _Look) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def service_options(service: str | None, settings: list[str] | None, command: str | None) -> Options:
-    """What is typed of a service: its name, its record's settings as KEY=VALUE, its command.
+    """Return the options of a service: its name, settings of a known service as KEY=VALUE, its command.
 
     Raises:
         ConfigError: a setting has no ``=``.
@@ -41,10 +41,10 @@ def service_options(service: str | None, settings: list[str] | None, command: st
 
 
 def axis_options(axes: list[str] | None) -> Options:
-    """What is typed of axes, as NAME=VALUE,VALUE.
+    """Return the options of axes, given as NAME=VALUE,VALUE.
 
     Raises:
-        ConfigError: there is no ``=``, tuner does not know an axis of that name, or one is there twice.
+        ConfigError: the ``=`` is missing, the axis is unknown, or an axis is given twice.
     """
     from tuner.config.load import Given
     from tuner.config.variants import KNOWN_AXES
@@ -66,10 +66,10 @@ def axis_options(axes: list[str] | None) -> Options:
 
 
 def command_words(command: str) -> list[str]:
-    """Split the text of ``--command``, which what stands after ``--`` becomes, into words.
+    """Split the text of ``--command`` (also made from the words after ``--``) into words.
 
     Raises:
-        ConfigError: it cannot be split, or holds no word.
+        ConfigError: the text cannot be split, or contains no word.
     """
     from tuner.core.text.command_words import split_command
 
@@ -84,7 +84,7 @@ def command_words(command: str) -> list[str]:
 
 
 def typed_options(parameters: Mapping[str, object]) -> Options:
-    """The settings that were typed, of the *parameters* of a command: those that `SETTINGS` has."""
+    """Return the given options among the *parameters* of a command that are settings in `SETTINGS`."""
     from tuner.cli.shared.options import PLACES
     from tuner.config.load import Given
 
@@ -96,10 +96,10 @@ def typed_options(parameters: Mapping[str, object]) -> Options:
 
 
 def parse_slices(text: str | None) -> Slices | None:
-    """Parse ``--slices`` of a command that measures no grid.
+    """Parse ``--slices`` of a command that does not measure a grid.
 
     Raises:
-        ConfigError: it is neither auto nor off.
+        ConfigError: *text* is neither auto nor off.
     """
     known: dict[str, Slices] = {"auto": "auto", "off": "off"}
     if text is None or text in known:
@@ -108,7 +108,7 @@ def parse_slices(text: str | None) -> Slices | None:
 
 
 def check_no_measuring_options(file: Path, options: Options, others: Mapping[str, object | None]) -> None:
-    """A file of what was measured is shown, and takes no options of measuring; *others* is by their names.
+    """Reject measuring options for a results file, which is only printed; *others* maps names to values.
 
     Raises:
         ConfigError: there are such options.
@@ -121,7 +121,7 @@ def check_no_measuring_options(file: Path, options: Options, others: Mapping[str
 
 
 def check_as_it_is(resumed: Path, others: Mapping[str, object | None]) -> None:
-    """What is gone on with takes no options that are for a new one; *others* is by their names.
+    """Reject options of a new study when one is continued; *others* maps option names to values.
 
     Raises:
         ConfigError: there are such options.
@@ -137,17 +137,17 @@ def _typed(options: Mapping[str, object | None]) -> list[str]:
     return [f"--{name}" for name, value in options.items() if value is not None]
 
 
-# The option --python: an axis of the service, with a value for each interpreter.
+# The option --python: an axis of the service with one value per interpreter.
 
 
 AXIS = "python"
 
 
 def python_options(texts: Sequence[str] | None, simulate: Path | None, fleet: str | None) -> Options:
-    """What is typed of interpreters, as settings of an axis; nothing where nothing is typed.
+    """Return the interpreters of ``--python`` as settings of an axis; empty if none is given.
 
     Raises:
-        ConfigError: one is none, or it is not this host that runs the service.
+        ConfigError: one is not an interpreter, or this host does not run the service.
     """
     if not texts:
         return {}
@@ -172,19 +172,19 @@ def python_options(texts: Sequence[str] | None, simulate: Path | None, fleet: st
     }
 
 
-# A service's command that was typed without ``--`` before it.
+# Detection of a service's command without ``--`` before it.
 
 
 def check_dashes(name: str, parameters: Sequence[Any], arguments: Sequence[str]) -> None:
-    """Refuse a service's command where a config is expected, and say what to type.
+    """Reject a service's command in place of a config, with a hint about ``--``.
 
     Args:
-        name: the command of tuner.
-        parameters: those of that command, as typer has them.
-        arguments: what was typed behind it.
+        name: The command of tuner.
+        parameters: Typer's parameters of this command.
+        arguments: The arguments of the command line after its name.
 
     Raises:
-        TunerError: the first of the *arguments* that is no option is a program.
+        TunerError: the first of *arguments* that is not an option is a program.
     """
     if not any("--command" in one.opts for one in parameters) or "--" in arguments:
         return
@@ -204,13 +204,13 @@ def check_dashes(name: str, parameters: Sequence[Any], arguments: Sequence[str])
 
 
 def _is_program(word: str) -> bool:
-    """Whether *word* begins a command line: no config has such a name."""
+    """Return whether *word* is a program rather than a config."""
     from tuner.core.text.command_words import SHELLS, is_python
     from tuner.core.text.wrappers import WRAPPERS, is_assignment
     from tuner.services.catalogue import known_services
 
     path = PurePath(word)
-    if os.path.exists(word):  # False as well where a folder may not be entered
+    if os.path.exists(word):  # also False without permission to enter the folder
         is_file = os.path.isfile(word) and os.access(word, os.X_OK)
         return is_file and path.suffix not in (".yaml", ".yml", ".db")
     program = path.name

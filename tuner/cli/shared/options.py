@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-# The words that options take, for TAB: see `tuner.cli.completion`.
+# Completion of option values: see `tuner.cli.completion`.
 
 MOST_LAYOUTS = 1000
 
@@ -17,7 +17,7 @@ Completer = Callable[[str], list[str]]
 
 
 def one_of(*words: str) -> Completer:
-    """Completes to one of *words*."""
+    """Return a completer for a fixed list of *words*."""
 
     def complete(incomplete: str) -> list[str]:
         return _beginning(words, incomplete)
@@ -26,7 +26,7 @@ def one_of(*words: str) -> Completer:
 
 
 def layouts_of_study(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The layouts of the study that the line names, in its order; none where it names none."""
+    """Complete the layouts of the study on the line, in the order of the study; empty without a study."""
     from tuner.bootstrap import stores
 
     named = _named_study(ctx)
@@ -37,7 +37,7 @@ def layouts_of_study(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def boxes_of_study(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The boxes that the study on the line was measured on; none where it names none."""
+    """Complete the hosts that measured the study on the line; empty without a study."""
     from tuner.bootstrap import stores
 
     named = _named_study(ctx)
@@ -49,26 +49,26 @@ def boxes_of_study(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _named_study(ctx: typer.Context) -> Path | None:
-    # the words before; click gives no values while an option lacks its own
+    # the previous words: click parses no values while one is missing
     return next((path for path in map(Path, ctx.obj or ()) if path.is_file()), None)
 
 
 def formats(incomplete: str) -> list[str]:
-    """What a ranking can be exported to."""
+    """Complete the export formats of a ranking."""
     from tuner.reports.text.formats import table_formats
 
     return _beginning(sorted(["json", *table_formats()]), incomplete)
 
 
 def services(incomplete: str) -> list[str]:
-    """The services that tuner knows."""
+    """Complete the names of known services."""
     from tuner.bootstrap import configs
 
     return _beginning([str(one["service"]) for one in configs.describe_services()], incomplete)
 
 
 def words_of_services(ctx: typer.Context, incomplete: str) -> list[str]:
-    """``show``, then a service."""
+    """Complete ``show``, and then the name of a service."""
     return services(incomplete) if ctx.obj else _beginning(["show"], incomplete)
 
 
@@ -87,7 +87,7 @@ BOXES = "Several hosts"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An option that sets something of a study; a command may word its help otherwise."""
+    """An option for a setting of a study; commands may replace its help."""
 
     metavar: str
     help: str
@@ -289,7 +289,7 @@ Simulate = Annotated[
 
 
 def variant_option(panel: str) -> typer.models.OptionInfo:
-    """Which variant of a study to calibrate on; *panel* is of the command's help."""
+    """Make the option for the variant to calibrate on; *panel* is a section of the command's help."""
     option: typer.models.OptionInfo = typer.Option(
         metavar="NAME",
         rich_help_panel=panel,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def echo(record: StudyRecord, text: str, facts: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print a result, *text* for people or *facts* for programs, and whether it was simulated."""
+    """Print a result as *text* or as JSON of *facts*, and whether it was simulated."""
     if as_json:
         typer.echo(json.dumps({"simulated": is_simulated(record), **facts}))
         return
@@ -31,7 +31,7 @@ def echo(record: StudyRecord, text: str, facts: Mapping[str, Any], *, as_json: b
 
 
 def show(text: str) -> None:
-    """Print a result for people; tables that a terminal is too narrow for are folded."""
+    """Print a result as text; tables wider than the terminal are folded."""
     from tuner.reports.text.cells import fold_tables
 
     if sys.stdout.isatty():
@@ -40,17 +40,17 @@ def show(text: str) -> None:
 
 
 def echo_err(text: str) -> None:
-    """Tell the person at the terminal; results go elsewhere."""
+    """Print a message to stderr; stdout is for results."""
     typer.echo(text, err=True)
 
 
-# Where a measurement is kept and how to continue it, printed.
+# Messages about the file of a measurement and how to continue it.
 
 
 def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Path | None) -> bool:
-    """Print where the windows of *command* are kept, and how to continue; False: there are none to show.
+    """Print the file with the windows of *command*, and how to continue; return False if it has no windows.
 
-    *outcome* is what `measured` gave.
+    *outcome* is the exit code, and whether the study is finished.
     """
     code, is_over = outcome
     if not session.file.exists() or code == EXIT_NOTHING:
@@ -62,7 +62,7 @@ def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Pa
 
 
 def go_on(session: Session, command: str, simulate: Path | None, where: Sequence[str] = ()) -> None:
-    """Print how to continue; *command* has begun it, *where* has the options that name the hosts."""
+    """Print how to continue a study begun with *command*; *where* has the options that name the hosts."""
     before, after = resume_arguments(session.record)
     beside = ["--simulate", str(simulate)] if simulate is not None else []
     words = [*command.split(), *before, "--resume", str(session.file), *where, *beside, *after]
