@@ -57,7 +57,7 @@ def on_interpreters(
     """Return *experiment* on the requested interpreters, or else on those of *results*; unchanged for one.
 
     Raises:
-        ConfigError: they are no Pythons, or two of one version, or others than those of the results.
+        ConfigError: one is not a Python, two have the same version, or they differ from those of the results.
     """
     from tuner.lab.experiments.interpreters import OnInterpreters
 

@@ -67,7 +67,7 @@ def lab_run(
     """Make the runs that an experiment's results file does not have yet; return the outcome of all.
 
     The file is written after each run, so that an interrupted experiment can be resumed; studies keep each
-    window in a file of their own. *measure* makes a study.
+    window in a separate file. *measure* makes a study.
 
     Raises:
         ConfigError: another tuner measures here, a required package is missing, or the file is of

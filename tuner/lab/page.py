@@ -243,7 +243,7 @@ def lab_picture(outcome: Outcome) -> DrawnPicture:
     """Return the main figure of every point: a line for each value of all but the last parameter.
 
     More than _MOST_LINES lines are split into panels, one for each value of all parameters but the last two.
-    Layouts have a chart of their own.
+    Layouts have a separate chart.
     """
     experiment, figure = outcome.experiment, outcome.experiment.figures[0]
     if isinstance(experiment, StudyExperiment):

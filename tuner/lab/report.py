@@ -141,7 +141,7 @@ def describe_host(
     """Return the host of the measurement in a sentence, and the parts that were left out.
 
     Args:
-        also: what some of the runs needed besides the experiment's own needs.
+        also: packages that some runs needed in addition to those of the experiment.
         left_out: why some points were not run, in sentences.
     """
     packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *also)]

@@ -53,10 +53,10 @@ def run_studies(
 
     Args:
         experiment: the experiment.
-        asked: how to run it.
+        asked: Options of the runs.
         results: existing results, or empty ones.
         measure: makes a study, as `tuner grid` does.
-        tell: called with sentences to print.
+        tell: Called with each sentence to print.
         check_same: compares the conditions of the results with the present ones; raises if they differ.
 
     Raises:
@@ -180,11 +180,11 @@ def _make_study(
     tell: Callable[[str], None],
     again: str,
 ) -> int:
-    """Make *study*, as far as *file* does not contain it; return its exit code.
+    """Measure the parts of *study* that *file* does not contain; return the exit code.
 
     Args:
-        settings: of a new study.
-        again: the command that resumes it.
+        settings: Settings of a new study; None: the study in *file* continues.
+        again: Command that resumes the experiment.
     """
     if settings is None:
         with open_store(file, read_only=True) as store:

@@ -216,7 +216,7 @@ class ProgramExperiment(Experiment, Protocol):
 
     @property
     def calibration(self) -> LabJob | None:
-        """Return the program to run once, before all others, whose output they get; None: there is none."""
+        """Return a program to run once before all jobs, which get its output, or None."""
 
     def job(self, at: At) -> LabJob:
         """Return the program of one run."""

@@ -141,7 +141,7 @@ class OnInterpreters:
         Figures without values are left out.
 
         Points are the replicates: the interval is for the mean over such points, each the median of its runs.
-        All intervals hold together (Bonferroni).
+        All intervals are right at the same time (Bonferroni).
         """
         by_python = self._by_python(rows)
         pairs = comparable_pairs(list(by_python))

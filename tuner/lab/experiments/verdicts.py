@@ -77,7 +77,7 @@ def either(*verdicts: bool | None) -> bool | None:
 
 
 def over(one: Row, other: Row, key: str = "ratio", *, single: float = 0.0) -> Ratio:
-    """Return a figure of *one* over that of *other*; over itself it is 1, whatever the range of its runs.
+    """Return a figure of *one* over that of *other*; over itself it is 1 for any range of its runs.
 
     *single* as for `measured_ratio`.
     """
