@@ -13,11 +13,11 @@ from tuner.adapters.proc.process_tree import read_box_times
 from tuner.core.messages import Message
 from tuner.core.messages.host import container_load
 
-# How often the kernel ended a process because memory was short, on the box or in some cgroup of it.
+# Number of processes that the kernel killed for lack of memory, on the host or in one of its cgroups.
 
 
 def n_oom_kills(proc: Path = Path("/proc")) -> int | None:
-    """So often since the box was started; None where the kernel does not tell (before 4.13)."""
+    """Return the number of OOM kills since boot, or None before Linux 4.13."""
     try:
         lines = (proc / "vmstat").read_text().splitlines()
     except OSError:
@@ -26,26 +26,26 @@ def n_oom_kills(proc: Path = Path("/proc")) -> int | None:
     return counts[0] if counts else None
 
 
-# Text that the kernel writes, in /proc and in cgroups.
+# Text files of the kernel, in /proc and in cgroups.
 
 
 def kernel_lines(path: Path) -> list[str]:
-    """Return the lines of *path* that hold something.
+    """Return the lines of *path* that are not empty.
 
-    Only LF ends a line: a name in it may hold any other character. Text mode and ``splitlines`` would end one
-    at CR, FF and the like as well. Bytes that are no UTF-8 become surrogates, as in paths.
+    Only LF ends a line, because names may contain any other character; text mode and ``splitlines`` also
+    split at CR, FF and others. Bytes that are not UTF-8 become surrogates, as in paths.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: *path* cannot be read.
     """
     return [line for line in os.fsdecode(path.read_bytes()).split("\n") if line]
 
 
 def own_cgroup(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> Path | None:
-    """Its folder; None where no hierarchy of version 2 is mounted.
+    """Return the folder of this process's cgroup, or None if no hierarchy of version 2 is mounted.
 
-    In a container /proc may name the path as the host has it, while the mount begins at our own group: a
-    path that is not there is the root of the mount.
+    In a container, /proc may have the host's path while the mount begins at our own cgroup: a path that
+    does not exist stands for the root of the mount.
     """
     path, root = _path(proc / "self"), _root(cgroup)
     if path is None or root is None:
@@ -55,7 +55,7 @@ def own_cgroup(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")
 
 
 def launch_cgroup_of(pids: Iterable[int], proc: Path, cgroup: Path) -> Path | None:
-    """The cgroup of a launch's own that one of *pids* (its supervisord) is in; None: there is none."""
+    """Return the cgroup of the launch that contains one of *pids* (its supervisord), or None."""
     root = _root(cgroup)
     for pid in pids if root is not None else ():
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -67,7 +67,7 @@ def launch_cgroup_of(pids: Iterable[int], proc: Path, cgroup: Path) -> Path | No
 
 
 def _root(cgroup: Path) -> Path | None:
-    """Where the hierarchy of version 2 is mounted."""
+    """Return the mount point of the hierarchy of version 2."""
     for root in (cgroup, cgroup / "unified"):
         if (root / "cgroup.procs").is_file() and not (root / "tasks").exists():  # tasks: of version 1
             return root
@@ -75,7 +75,7 @@ def _root(cgroup: Path) -> Path | None:
 
 
 def _path(process: Path) -> str | None:
-    """Where a process is in the hierarchy of version 2, as its folder of /proc has it; None: nowhere."""
+    """Return the path of a process in the hierarchy of version 2, read from its /proc folder, or None."""
     for line in kernel_lines(process / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if not controllers:
@@ -85,7 +85,7 @@ def _path(process: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LaunchCgroups:
-    """Where the cgroups of launches can be made."""
+    """The folder in which cgroups of launches can be made, or the reason why there is none."""
 
     parent: Path | None  #: None: nowhere
     sentence: str  #: for people, and for a study's record
@@ -96,10 +96,9 @@ def launch_cgroups(
     cgroup: Path = Path("/sys/fs/cgroup"),
     systemd: Path = Path("/run/systemd/system"),
 ) -> LaunchCgroups:
-    """Below our own cgroup, where it can be written and is ours to divide.
+    """Return our own cgroup for the cgroups of launches, if it is writable and delegated to tuner.
 
-    Where systemd runs, that is what it delegates (``Delegate=yes``): it alone divides all others, even if
-    root could.
+    With systemd, tuner may only divide cgroups that systemd delegates (``Delegate=yes``), even as root.
     """
     own = own_cgroup(proc, cgroup)
     if own is None:
@@ -137,14 +136,14 @@ def _is_delegated(folder: Path) -> bool:
     return False
 
 
-# Whether /proc tells of a host of which this is only a container, and what tells of the container itself.
+# Detection of a container, in which /proc describes the host, and of the figures of the container.
 
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  #: PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container, seen from within."""
+    """The container in which tuner runs."""
 
     cgroup: Path | None  #: the folder of its cgroup, of version 2; None: it cannot be seen
     cpus: frozenset[int]  #: that its processes may run on
@@ -162,15 +161,15 @@ def container_here(
     cgroup: Path = Path("/sys/fs/cgroup"),
     affinity: frozenset[int] | None = None,
 ) -> Container | None:
-    """The container that we are in; None: processes are seen as the host sees them, and so is its load.
+    """Return the container in which tuner runs, or None on the host itself.
 
-    A pid namespace of our own tells: whoever lives in one sees a part of the host's processes, while
-    loadavg, stat and pressure of /proc are all of the host's. (Also with lxcfs, which may mend loadavg: a
-    load of the service alone is right there, too.)
+    A separate pid namespace shows it: only a part of the host's processes is visible, but loadavg, stat and
+    pressure of /proc describe the whole host. (Also with lxcfs, which may correct loadavg: a load of the
+    service alone is right there, too.)
     """
     try:
         namespace = os.readlink(proc / "self" / "ns" / "pid")
-    except OSError:  # a kernel that has none, or a sandbox that is no Linux
+    except OSError:  # a kernel without namespaces, or a sandbox that is not Linux
         return None
     if namespace == _FIRST_PID_NAMESPACE:
         return None
@@ -179,7 +178,7 @@ def container_here(
 
 
 def _strangers_hidden(proc: Path, cpus: frozenset[int]) -> str:
-    """lxcfs numbers the CPUs of a container anew in /proc/stat: cpu1 there may be CPU 5 of its affinity."""
+    """Return why /proc/stat of *cpus* is unusable, or "": lxcfs renumbers CPUs (cpu1 may be CPU 5)."""
     if _is_fuse(proc, "/proc/stat"):
         return "/proc/stat is made for this container (lxcfs), its CPUs are numbered anew"
     n_found = read_box_times(proc, cpus).n_cpus
@@ -189,7 +188,7 @@ def _strangers_hidden(proc: Path, cpus: frozenset[int]) -> str:
 
 
 def _is_fuse(proc: Path, point: str) -> bool:
-    """Whether a program, not the kernel, gives what is read at *point*."""
+    """Return whether *point* is served by a program (FUSE) instead of the kernel."""
     try:
         mounts = kernel_lines(proc / "self" / "mountinfo")
     except OSError:

@@ -1,12 +1,12 @@
 """Threads of the workers that compute without working on items, and the libraries that started them.
 
-A thread computes when it wants a core for a tenth of the time or more, and keeps it once it has one: it uses
-more than 5 ms of CPU between two times that it goes to sleep. So long does Python let one thread have the GIL
-while others wait for it. Threads that take turns at Python code sleep more often, and so do those that deal
-out work (the main threads of gunicorn and Celery, the consumers of dramatiq) or report to somebody. A thread
-of BLAS or OpenMP computes for as long as its part of an item takes, and spins for a while before it sleeps.
-OpenMP sleeps after each part where more threads than cores work, so with a library 2 ms are enough for what
-is above the layout's number. Where parts are smaller, they are not seen.
+A thread computes if it wants a core for a tenth of the time or more, and uses more than 5 ms of CPU between
+two sleeps. 5 ms is the time for which Python lets one thread keep the GIL while other threads wait for it.
+Threads that take turns at Python code sleep more often, and so do threads that distribute work (the main
+threads of gunicorn and Celery, the consumers of dramatiq) or send reports. A thread of BLAS or OpenMP
+computes for the whole of its part of an item, and spins for a while before it sleeps. OpenMP sleeps after
+each part if more threads than cores work, so with a library 2 ms are enough for threads in excess of the
+layout's number. Smaller parts are not detected.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from typing import NamedTuple
 from tuner.adapters.proc.process_tree import ProcessStat, ProcessTable, parse_stat, read_shown
 from tuner.core.domain.layout import Computing, Layout, LoadedPools, Pool, loaded_pools
 
-# Which threads of the workers work on items, by what each of them does; and what these used.
+# Detection of the worker threads that work on items, by their activity, and their CPU time.
 #
-# A layout of 2x4 has four threads in each process that work on items. A process may have more: the one that
-# takes tasks off a queue and deals them out (Celery's main thread, gunicorn's, dramatiq's consumers), a
-# scheduler (huey), an agent that reports to somebody. Nothing outside names them: before Python 3.14 they are
-# all called like the program. But those that work on items are at work all the time, all alike, and they were
-# started last: a pool starts its threads when all else is there, most often with the first items. So of a
-# process that has more threads than its layout:
+# A layout of 2x4 has four threads in each process that work on items. A process may have more: one that
+# takes tasks from a queue and distributes them (Celery's main thread, gunicorn's, dramatiq's consumers), a
+# scheduler (huey), a monitoring agent. Their names do not help: before Python 3.14 all threads have the name
+# of the program. But threads that work on items are always busy, to about the same degree, and were started
+# last: a pool starts its threads after all others, usually with the first items. So in a process with more
+# threads than its layout:
 #
-# - those that are idle are left out: they used less than a tenth of the CPU, and were on a core less than a
-#   tenth as often, as the one that comes last of as many as the layout has, the most active first;
-# - of the others, as many as the layout has are taken, the last that were started.
+# - idle threads are left out. With the layout's number n, a thread is idle if it used less than a tenth of
+#   the CPU of the n-th most active thread, and was on a core less than a tenth as often;
+# - of the other threads, the n that were started last work on items.
 #
-# Where the layout has no threads to choose (a prefork pool, an event loop), all that are not idle work on
-# items. Where a process has no more threads than its layout, all do (greenlets share one).
+# If the layout has no choice of threads (a prefork pool, an event loop), all threads that are not idle work
+# on items. If a process has no more threads than its layout, all of them do (greenlets share one).
 #
-# What an agent does that is as busy as the pool, and was started after it, counts as work on items in place
-# of one of its threads.
+# An agent that is as busy as the pool, and was started after it, is wrongly counted in place of one of the
+# pool's threads.
 
 IDLE_RATIO = 0.1  #: of what the least of the busy ones does: so much is idle
 _MEMORY = 0.75  #: weight of the looks before, in how active a thread is
@@ -46,7 +46,7 @@ _NS = 1e-9
 
 
 class ThreadClock(NamedTuple):
-    """What a thread did since it started, in nanoseconds."""
+    """Times of a thread since its start, in nanoseconds."""
 
     ran_ns: int  #: it was on a core
     waited_ns: int  #: it waited for one
@@ -54,7 +54,7 @@ class ThreadClock(NamedTuple):
 
 @dataclass(slots=True)
 class _Thread:
-    """A thread of a worker, since it was first seen."""
+    """Totals and recent activity of a worker's thread."""
 
     began: tuple[int, int]  #: in which order threads were started: ticks since boot, its id
     ran_ns: int = 0
@@ -66,7 +66,7 @@ class _Thread:
 
 @dataclass(frozen=True, slots=True)
 class ItemUse:
-    """What the workers' threads used since the launch, ended ones included; seconds x threads."""
+    """Totals of the workers' threads since the launch, ended ones included; seconds x threads."""
 
     beside_cpu_s_total: float  #: CPU of those that do not work on items
     run_delay_s_total: float  #: those that work on items wanted a core and had none
@@ -74,11 +74,11 @@ class ItemUse:
 
 
 class ItemThreads:
-    """Reads /proc/PID/task/TID/schedstat of all workers' threads, and adds them up.
+    """Sum of /proc/PID/task/TID/schedstat over all threads of the workers.
 
-    What a thread did between the last look at it and its end is lost, as is one that nobody looked at. Where
-    whole workers end so, their CPU is known from who reaped them; they are taken to have waited for cores for
-    as long, per second of CPU, as those that were looked at meanwhile.
+    The time of a thread after its last reading is lost, and so is a thread that was never read. If whole
+    workers end, their CPU is known from the process that reaped them; their waiting for cores per second of
+    CPU is assumed to equal that of the threads that were read.
     """
 
     def __init__(self, proc: Path) -> None:
@@ -98,10 +98,10 @@ class ItemThreads:
         masters: Iterable[ProcessStat] = (),
         unseen_cpu_s: float = 0.0,
     ) -> ItemUse | None:
-        """Look at the threads of *workers* now, each of which has as many for items as *shape* has.
+        """Read the threads of *workers*; each worker has as many threads for items as *shape* has.
 
-        None of the threads of *masters* works on items. Beside what was seen of them up to now, workers that
-        ended used *unseen_cpu_s*. None: the kernel keeps no such account (no CONFIG_SCHED_INFO).
+        No thread of *masters* works on items. *unseen_cpu_s* is the CPU time of ended workers that was never
+        read. Return None if the kernel keeps no such account (no CONFIG_SCHED_INFO).
         """
         known, self._threads, self._at_work = self._threads, {}, {}
         item_ns = delay_ns = 0
@@ -128,24 +128,24 @@ class ItemThreads:
         return ItemUse(self._beside_ns * _NS, self._delay_ns * _NS, self._beside_delay_ns * _NS)
 
     def of(self, pid: int) -> frozenset[int] | None:
-        """The threads of worker *pid* that work on items, as of the last look; None: not known."""
+        """Return the threads of worker *pid* that worked on items at the last reading; None if unknown."""
         return self._at_work.get(pid) if self._is_told else None
 
     def clocks(self, worker: ProcessStat) -> Mapping[int, ThreadClock]:
-        """Of each thread of *worker*, as of the last look; none where that is not known."""
+        """Return the times of each thread of *worker* at the last reading; empty if unknown."""
         threads = self._threads.get((worker.pid, worker.started_ticks), {}) if self._is_told else {}
         return {thread: ThreadClock(one.ran_ns, one.waited_ns) for thread, one in threads.items()}
 
     def _look_at(
         self, process: ProcessStat, known: Mapping[tuple[int, int], Mapping[int, _Thread]]
     ) -> tuple[dict[int, _Thread], dict[int, tuple[int, int]]]:
-        """The threads of *process* now, and by how much each one's CPU and waiting grew, in nanoseconds."""
+        """Return the threads of *process*, and the growth of each one's CPU and waiting time in ns."""
         named, pid = (process.pid, process.started_ticks), process.pid
         before, grown = known.get(named, {}), {}
         threads = self._threads[named] = {}
         for thread, (ran_ns, waited_ns, n_turns) in self._read(pid).items():
             one = before.get(thread)
-            if one is None or one.ran_ns > ran_ns:  # that one ended; its number is another thread's by now
+            if one is None or one.ran_ns > ran_ns:  # that thread has ended, and a new one has its id
                 one = _Thread(self._began(pid, thread))
             grown[thread] = ran_ns - one.ran_ns, waited_ns - one.waited_ns
             one.recent_ns = _MEMORY * one.recent_ns + ran_ns - one.ran_ns
@@ -155,13 +155,13 @@ class ItemThreads:
         return threads, grown
 
     def _read(self, pid: int) -> Mapping[int, tuple[int, int, int]]:
-        """Of each thread: nanoseconds on a core, nanoseconds that it waited for one, times on a core."""
+        """Return for each thread: ns on a core, ns of waiting for one, and the number of its turns."""
         found = {}
         for thread in self._table.thread_ids(pid):
             line = read_shown(f"{self._proc}/{pid}/task/{thread}/schedstat")
             if line:
                 ran_ns, waited_ns, n_turns = map(int, line.split())
-                self._is_told = self._is_told or ran_ns > 0  # a kernel that does not tell prints 0 0 0
+                self._is_told = self._is_told or ran_ns > 0  # a kernel without this account prints 0 0 0
                 found[thread] = ran_ns, waited_ns, n_turns
         return found
 
@@ -173,9 +173,9 @@ class ItemThreads:
 def threads_at_work(
     threads: Mapping[int, tuple[float, float, tuple[int, int]]], shape: Layout
 ) -> frozenset[int]:
-    """Which *threads* of a process work on items: each with its CPU, its turns on a core, and its start.
+    """Return the threads of a process that work on items.
 
-    *shape* has how many do.
+    *threads* has the CPU, the turns on a core and the start of each; *shape* has the number for items.
     """
     n = shape.threads
     if len(threads) <= n:
@@ -193,7 +193,7 @@ def threads_at_work(
 
 
 def _nth(values: Sequence[float], n: int) -> float:
-    """The *n*-th largest."""
+    """Return the *n*-th largest value."""
     return sorted(values, reverse=True)[n - 1]
 
 
@@ -208,7 +208,7 @@ _CPUS = re.compile(rb"^Cpus_allowed:\s*([0-9a-f,]+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """At a thread: its totals by then."""
+    """Totals of a thread at one reading."""
 
     at_s: float
     clock: ThreadClock
@@ -217,16 +217,17 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _WorkerProcess:
-    """What does not change of a worker process."""
+    """Constant facts of a worker process."""
 
     loaded: LoadedPools
     n_cores: int  #: it may run on
 
 
 class ComputingThreads:
-    """Looks at threads that *items* has read, where a process has more than its layout.
+    """Detection of computing threads in processes with more threads than their layout.
 
-    A look reads a file of each thread that wanted a core since the look before; the first one of all.
+    It uses the times that *items* has read. A reading opens a file of each thread that wanted a core since
+    the previous reading; the first reading opens those of all threads.
     """
 
     def __init__(self, proc: Path, items: ItemThreads) -> None:
@@ -235,7 +236,7 @@ class ComputingThreads:
         self._workers: dict[tuple[int, int], _WorkerProcess] = {}  # (pid, its start) -> it
 
     def look(self, workers: Iterable[ProcessStat], shape: Layout, at_s: float) -> Computing | None:
-        """Look at *workers* now. None: no two looks can be compared, or the kernel keeps no such account."""
+        """Count the computing threads of *workers*; None without an earlier reading or without an account."""
         before, self._before = self._before, {}
         n_inner, is_judged = 0, False
         pools: dict[Pool, None] = {}
@@ -261,14 +262,14 @@ class ComputingThreads:
         before: Mapping[tuple[int, int, int], _Look],
         at_s: float,
     ) -> Mapping[int, float] | None:
-        """Of threads that want a core, CPU in nanoseconds between two sleeps; None: none can be compared with
-        an earlier look."""
+        """Return the CPU in nanoseconds between two sleeps, of threads that want a core; None without an
+        earlier reading to compare with."""
         found: dict[int, float] = {}
         is_judged = False
         for thread, clock in clocks.items():
             key = (worker.pid, worker.started_ticks, thread)
             earlier = before.get(key)
-            if earlier is None or earlier.clock.ran_ns > clock.ran_ns:  # or the number is another's by now
+            if earlier is None or earlier.clock.ran_ns > clock.ran_ns:  # or the id belongs to a new thread
                 self._before[key] = _Look(at_s, clock, self._n_sleeps(worker.pid, thread))
             elif at_s - earlier.at_s < _SHORTEST_S:
                 self._before[key] = earlier
@@ -291,12 +292,12 @@ class ComputingThreads:
         shape: Layout,
         known: _WorkerProcess,
     ) -> int:
-        """How many threads of a process compute beside its layout's, by their *bursts*.
+        """Return the number of computing threads in addition to the layout's, by their *bursts*.
 
-        Without a library that starts threads, those above the layout's number are. With one, all that do not
-        work on items are, though these sleep between items and so do not compute, and those above the
-        layout's number that compute for a shorter time (OpenMP). A layout that has no
-        threads to choose may have an event loop that hands functions to threads: there a library is needed.
+        Without a library that starts threads, it is the excess over the layout's number. With one, it is the
+        number that do not work on items (even if the item threads sleep and so do not compute), or the excess
+        with shorter bursts (OpenMP), if larger. A layout without a choice of threads may be an event loop
+        that runs functions in threads, so there only threads of a library count.
         """
         computing = {thread for thread, burst_ns in bursts.items() if burst_ns > KEEPS_CORE_NS}
         above = max(0, len(computing) - shape.threads)
@@ -307,13 +308,13 @@ class ComputingThreads:
         above = sum(burst_ns > WITH_LIBRARY_NS for burst_ns in bursts.values()) - shape.threads
         if not shape.has_threads or is_main_alone:
             return len(computing - {worker.pid})
-        if worker.pid in computing:  # a main thread that only deals out work does not
+        if worker.pid in computing:  # a main thread that only distributes work does not compute
             others = (computing & at_work) - {worker.pid}
             return max(above, len(computing) - 1 - min(shape.threads - 1, len(others)))
         return max(above, len(computing - at_work))
 
     def _n_sleeps(self, pid: int, thread: int) -> int | None:
-        """None: the thread is gone."""
+        """Return the number of voluntary sleeps of a thread, or None if it has ended."""
         found = _SLEEPS.search(read_shown(f"{self._proc}/{pid}/task/{thread}/status") or b"")
         return None if found is None else int(found[1])
 
@@ -327,13 +328,13 @@ class ComputingThreads:
 
 
 def wants_core(before: ThreadClock, now: ThreadClock, elapsed_s: float) -> bool:
-    """Whether a thread was on a core, or waited for one, for a tenth of the time or more."""
+    """Return whether a thread was on a core, or waited for one, for a tenth of the time or more."""
     wanted_ns = (now.ran_ns - before.ran_ns) + (now.waited_ns - before.waited_ns)
     return wanted_ns >= WANTS_CORE_RATIO * elapsed_s * 1e9
 
 
 def pools_of(pid: int, proc: str = "/proc") -> LoadedPools:
-    """The libraries that process *pid* has loaded which start threads; none where they are hidden from us."""
+    """Return the loaded libraries of process *pid* that start threads; none if they are not readable."""
     lines = (read_shown(f"{proc}/{pid}/maps") or b"").splitlines()
     fields = (line.split(None, _MAPS_FIELDS - 1) for line in lines)
     files = {os.fsdecode(one[-1]) for one in fields if len(one) == _MAPS_FIELDS}

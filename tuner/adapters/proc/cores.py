@@ -20,7 +20,7 @@ from tuner.core.text.figures import pluralize
 
 @dataclass(frozen=True, slots=True)
 class BoxCores:
-    """The cores of a box, as far as they are ours."""
+    """The cores of the host that tuner may use."""
 
     count: float  #: cores' worth of time; less than the CPUs when a quota says so
     cpus: frozenset[int]  #: the CPUs we may run on
@@ -33,12 +33,12 @@ def usable_cores(
     proc: Path = Path("/proc"),
     cgroup: Path = Path("/sys/fs/cgroup"),
 ) -> BoxCores:
-    """The CPUs that affinity and cpusets leave, and the smallest quota of any cgroup above us.
+    """Return the usable CPUs by affinity and cpusets, and the smallest quota of our cgroup and its parents.
 
     Args:
-        affinity: None asks the kernel; it already holds cpusets and an outer ``taskset``.
-        proc: where /proc is; its ``self/cgroup`` names our groups.
-        cgroup: where the cgroup hierarchies are mounted.
+        affinity: Usable CPUs; None: those of this process, which include cpusets and ``taskset``.
+        proc: Path of /proc; its ``self/cgroup`` names our cgroups.
+        cgroup: Mount point of the cgroup hierarchies.
     """
     cpus = frozenset(os.sched_getaffinity(0)) if affinity is None else affinity
     online = (proc / "cpuinfo").read_text(encoding="utf-8", errors="replace").count("processor\t:")
@@ -50,20 +50,19 @@ def usable_cores(
 
 
 def first_cores(n: int) -> frozenset[int]:
-    """The *n* CPUs of lowest number that we may run on; workers may be held to them."""
+    """Return the *n* usable CPUs with the lowest numbers, to which workers may be restricted."""
     return frozenset(sorted(os.sched_getaffinity(0))[:n])
 
 
 def groups_above(controller: str, *, proc: Path, cgroup: Path) -> Iterator[tuple[int, Path, Path]]:
-    """Our groups that *controller* may limit, each up to its root: the version, the folder, the root's.
+    """Yield (version, folder, root folder) of each cgroup up to the root that *controller* may limit.
 
-    A limit holds for all groups below, so each step up to the root is asked. In a container /proc names the
-    path as the host sees it while the mount shows only our own group: a path that is not there falls back
-    to the root.
+    A limit applies to all cgroups below, so all parents are included. In a container, /proc has the host's
+    path while the mount begins at our own cgroup: a path that does not exist falls back to the root.
     """
     for line in kernel_lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
-        if not controllers:  # version 2, alone or beside version 1
+        if not controllers:  # version 2, alone or together with version 1
             for root in (cgroup, cgroup / "unified"):
                 yield from ((2, folder, root) for folder in _upwards(root, path))
         elif controller in controllers.split(","):
@@ -72,12 +71,12 @@ def groups_above(controller: str, *, proc: Path, cgroup: Path) -> Iterator[tuple
 
 
 def group_name(folder: Path, root: Path) -> str:
-    """The group's path below its root, as systemd and Docker show it."""
+    """Return the path of a cgroup below its root, as printed by systemd and Docker."""
     return "/" if folder == root else f"/{folder.relative_to(root)}"
 
 
 def _quotas(proc: Path, cgroup: Path) -> Iterator[tuple[float, str]]:
-    """Cores' worth of every quota in force, with the group that sets it."""
+    """Yield every quota in cores, with the cgroup that sets it."""
     for version, folder, root in groups_above("cpu", proc=proc, cgroup=cgroup):
         yield from (_quota_v2 if version == 2 else _quota_v1)(folder, root)
 
@@ -108,11 +107,11 @@ def _quota_v1(folder: Path, root: Path) -> Iterator[tuple[float, str]]:
 def _words(file: Path) -> list[str]:
     try:
         return file.read_text(encoding="ascii").split()
-    except OSError:  # the root group has no quota; a controller may not be there
+    except OSError:  # the root cgroup has no quota; a controller may be off
         return []
 
 
-# How much memory a service may still take, before tasks have to wait for memory.
+# The memory that a service may still use before tasks have to wait for memory.
 
 _ROOM = 0.8  #: of what is free: the page cache of what is measured needs some, too
 _FILES = {2: ("memory.max", "memory.current"), 1: ("memory.limit_in_bytes", "memory.usage_in_bytes")}
@@ -120,7 +119,7 @@ _NO_LIMIT = 1 << 60  #: version 1 writes "none" as a number about that large
 
 
 def free_memory_bytes(*, proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """What the host and each cgroup above us leave, less a fifth; None: nobody tells."""
+    """Return the free memory within the host and all our cgroups, less a fifth, in bytes; None if unknown."""
     return min((_ROOM * free for free in _free(proc, cgroup)), default=None)
 
 
@@ -137,7 +136,7 @@ def _free(proc: Path, cgroup: Path) -> Iterator[float]:
 
 
 def _reclaimable(folder: Path) -> int:
-    """Files in the page cache that nobody used of late: the kernel drops them before anything waits."""
+    """Return the bytes of inactive files in the page cache, which the kernel drops without a wait."""
     with suppress(OSError, ValueError):
         data = dict(
             line.split() for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines()
@@ -147,13 +146,13 @@ def _reclaimable(folder: Path) -> int:
 
 
 def _number(file: Path) -> int | None:
-    """None: it is not there, or says max."""
+    """Read an integer; None if the file cannot be read or contains ``max``."""
     with suppress(OSError, ValueError):
         return int(file.read_text(encoding="ascii"))
     return None
 
 
-# Facts about the machine that decide what a measurement on it is worth, as text for a study's record.
+# Facts about the machine that affect its measurements, as text for a study's record.
 
 
 _GIB = 1 << 30
@@ -162,10 +161,10 @@ _GIB = 1 << 30
 def describe_host(
     *, proc: Path = Path("/proc"), sys: Path = Path("/sys"), affinity: frozenset[int] | None = None
 ) -> dict[str, str]:
-    """What can be found out; what cannot is left out.
+    """Return the known facts about the host, by name; unknown facts are left out.
 
-    ``steal_since_boot`` is the share of all CPU time that the hypervisor kept; ``virtualization`` says
-    whether there is one.
+    ``steal_since_boot`` is the share of all CPU time that the hypervisor withheld; ``virtualization`` names
+    the kind of virtual machine.
     """
     cgroup = sys / "fs" / "cgroup"
     cores = usable_cores(affinity=affinity, proc=proc, cgroup=cgroup)
@@ -209,7 +208,7 @@ def _value_of(file: Path, key: str) -> str:
 
 
 def _threads_per_core(cpuinfo: Path) -> str:
-    """How many CPUs share a core (SMT), as the first one sees it; a hypervisor may hide it."""
+    """Return the number of CPUs per core (SMT) of the first CPU; a hypervisor may hide it."""
     siblings, cores = _value_of(cpuinfo, "siblings"), _value_of(cpuinfo, "cpu cores")
     return f"{int(siblings) / int(cores):g}" if siblings and cores else ""
 
@@ -220,7 +219,7 @@ def _memory(proc: Path) -> str:
 
 
 def virtualization(proc: Path, sys: Path) -> str:
-    """Whether this is a virtual machine, and of which product; empty when the CPUs do not tell."""
+    """Return whether this is a virtual machine, and its product; empty if the CPU flags are unknown."""
     if "hypervisor" not in _value_of(proc / "cpuinfo", "flags").split():
         return "none seen" if _value_of(proc / "cpuinfo", "flags") else ""
     product = _text(sys / "class/dmi/id/product_name") or _text(sys / "hypervisor/type")
@@ -228,7 +227,7 @@ def virtualization(proc: Path, sys: Path) -> str:
 
 
 def steal_ratio(proc: Path) -> float | None:
-    """The share of all CPU time since boot that the hypervisor kept; None when it is not known."""
+    """Return the share of all CPU time since boot that the hypervisor withheld; None if unknown."""
     box = read_box_times(proc)
     with suppress(OSError, IndexError):
         uptime_s = float(_text(proc / "uptime").split()[0])
@@ -236,7 +235,7 @@ def steal_ratio(proc: Path) -> float | None:
     return None
 
 
-# The speed of the host: the CPU time of one fixed computation, now and then.
+# The speed of the host: the CPU time of one fixed computation, measured from time to time.
 
 
 EVERY_S = 5.0  #: between two looks
@@ -248,7 +247,7 @@ _N_BEFORE_LAUNCH = 9  #: units before a launch; the first ones wake a core that 
 
 @cache
 def _objects() -> tuple[list[int], list[int]]:
-    """Integers, and their places in random order."""
+    """Return integers, and their indexes in random order."""
     order = list(range(_N_OBJECTS))
     Random(1).shuffle(order)
     return [1000 + 3 * n for n in range(_N_OBJECTS)], order
@@ -257,7 +256,7 @@ def _objects() -> tuple[list[int], list[int]]:
 def do_fixed_work() -> int:
     """Compute one unit: reads at random places in 1 MB of memory, and arithmetic within the core.
 
-    Both take about equally long if the caches still hold the memory. Within a window they do not, and the
+    Both take about equally long if the memory is still in the caches. Within a window it is not, and the
     reads take some five times as long: units before a launch and within windows cannot be compared.
     """
     values, order = _objects()
@@ -271,12 +270,12 @@ class HostSpeed:
     """Measures the speed of the host, at most every `EVERY_S` seconds.
 
     A unit takes longer if the clock is slower, if another program runs on the other hardware thread of the
-    core, and if others use caches and memory. Time in which the thread waits for a core does not count.
+    core, and if other programs use caches and memory. Waiting of the thread for a core does not count.
 
     Args:
-        monotonic_s: the time now.
-        work: does one unit.
-        cpu_s: the CPU time of this thread.
+        monotonic_s: Returns the current time.
+        work: Computes one unit.
+        cpu_s: Returns the CPU time of this thread.
     """
 
     def __init__(
@@ -291,18 +290,18 @@ class HostSpeed:
         self._advanced_s = self._next_look_s = 0.0
 
     def before_launch(self) -> float:
-        """The CPU seconds of one unit while no layout works: the median of some units, one after the other.
+        """Return the CPU seconds of one unit while no layout works: the median of several units in a row.
 
-        Takes about 15 ms on the host of docs/method/robustness.md.
+        It takes about 15 ms on the host of docs/method/robustness.md.
         """
         found = median(self._look() for _ in range(_N_BEFORE_LAUNCH))
-        self._next_look_s = 0.0  # no window may count a look that was before it
+        self._next_look_s = 0.0  # a window may only use measurements within it
         return found
 
     def total(self, at_s: float) -> float:
-        """CPU seconds that one unit each second would have taken until *at_s*.
+        """Return the CPU seconds that one unit per second would have taken until *at_s*.
 
-        Each look stands until the next.
+        Each measurement is valid until the next one.
         """
         if self._unit_cpu_s is None:
             self._look()
@@ -313,7 +312,7 @@ class HostSpeed:
         return self._total
 
     def look_if_due(self) -> None:
-        """Do one unit if the latest look is old."""
+        """Measure one unit if the last measurement is too old."""
         if self._monotonic_s() >= self._next_look_s:
             self._look()
 

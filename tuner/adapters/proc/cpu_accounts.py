@@ -18,7 +18,7 @@ BACKENDS_EVERY_S = 30.0  #: how often new processes of the named backends are lo
 
 @dataclass(frozen=True, slots=True)
 class ServiceUse:
-    """The service at one moment."""
+    """CPU totals and processes of the service at one moment."""
 
     cpu_s_total: float
     worker_cpu_s_total: float  #: of the workers' own threads, ended workers included
@@ -31,33 +31,33 @@ class ServiceUse:
 
     @property
     def n_threads(self) -> int:
-        """Threads of the workers."""
+        """Number of threads of all workers."""
         return sum(worker.n_threads for worker in self.workers)
 
     @property
     def n_threads_most(self) -> int | None:
-        """Of the worker that has the most; None: there is none."""
+        """Largest number of threads of a worker; None without workers."""
         return max((worker.n_threads for worker in self.workers), default=None)
 
     def n_children_in(self, state: str) -> int:
-        """How many of the others are in *state*, by their main threads."""
+        """Return the number of descendants of workers that are in *state*, by their main threads."""
         return sum(member.state == state for member in self.members) - sum(
             worker.state == state for worker in self.workers
         )
 
 
 class ServiceAccount:
-    """Workers and all their descendants, ended ones included.
+    """CPU time of the workers and all their descendants, ended ones included.
 
-    A worker that ends lands in supervisord's reaped CPU, which therefore belongs here and not to tuner. A
-    descendant that left its worker (double fork) is followed once it was seen within the tree. A child whose
-    parent ignores SIGCHLD is in nobody's account once it ended, but in that of the launch's cgroup, where it
-    has one of its own. The guardian is not in that cgroup, and outlives it: what it had reaped before is of
-    earlier launches.
+    The CPU of an ended worker is added to supervisord's reaped CPU, which therefore belongs to the service
+    and not to tuner. A descendant that left its worker (double fork) is followed if it was once read within
+    the tree. A child whose parent ignores SIGCHLD is in no process's account after its end, but in that of
+    the launch's cgroup, if it has one. The guardian is not in this cgroup and outlives it: the CPU that it
+    reaped before belongs to earlier launches.
     """
 
     def __init__(self, proc: Path, launch: Launch, cgroup: Path = Path("/sys/fs/cgroup")) -> None:
-        """*cgroup*: where the hierarchies are mounted."""
+        """Set up the account; *cgroup* is the mount point of the hierarchies."""
         self._table = ProcessTable(proc)
         self._launch = launch
         self._cgroup = launch_cgroup_of(launch.overhead_pids(), proc, cgroup)
@@ -74,18 +74,18 @@ class ServiceAccount:
         self._masters = MasterAccount()
 
     def members(self) -> tuple[ProcessStat, ...]:
-        """Workers and their descendants now; nothing is added up."""
+        """Return the workers and their descendants, without adding up their CPU."""
         tree, strays = self._trees(self._launch.overhead_pids(), self._launch.worker_pids())
         return (*tree.members.values(), *strays.members.values())
 
     def _trees(self, overhead: frozenset[int], workers: frozenset[int]) -> tuple[Tree, Tree]:
-        """The service, and who left it."""
+        """Return the tree of the service, and the processes that left it."""
         started = {child for pid in overhead for child in self._table.children(pid)}
         tree = self._table.trees(sorted((workers | started) - overhead))
         return tree, self._table.trees(self._left(tree.members))
 
     def use(self) -> ServiceUse:
-        """Add it up."""
+        """Add up the CPU time of the service now."""
         of_cgroup_s = None if self._cgroup is None else launch_cgroup.cpu_s(str(self._cgroup))
         overhead, workers = self._launch.overhead_pids(), self._launch.worker_pids()
         tree, strays = self._trees(overhead, workers)
@@ -120,19 +120,19 @@ class ServiceAccount:
         )
 
     def _ticks_beside(self, keeper: ProcessStat) -> int:
-        """What the launch's cgroup has of supervisord or the guardian, beside what that one reaped by now."""
+        """Return the ticks of supervisord or the guardian in the launch's cgroup, without reaped CPU."""
         return -self._earlier_ticks if keeper.pid == self._guardian else keeper.own_ticks
 
     def _note_unseen(self, unseen_ticks: int, cut_off: int) -> None:
-        """What the cgroup has more than its processes, who are read after it: somebody ended in no account.
+        """Record the excess of the cgroup over its processes, which are read later: CPU of unaccounted ends.
 
-        Less than *cut_off* says nothing.
+        An excess below *cut_off* is rounding.
         """
         if unseen_ticks > self._unseen_ticks + cut_off:
             self._unseen_ticks = unseen_ticks
 
     def _left(self, members: Container[int]) -> list[int]:
-        """Those seen before that are still alive, and no longer in the tree."""
+        """Return processes of the last reading that are alive but no longer in the tree."""
         found = []
         for pid, before in self._seen.items():
             if pid not in members:
@@ -143,7 +143,7 @@ class ServiceAccount:
 
     def _remember(self, tree: dict[int, ProcessStat], strays: dict[int, ProcessStat]) -> None:
         for pid, stray in self._strays.items():
-            if pid not in strays and pid not in tree:  # its end is in nobody's account but ours
+            if pid not in strays and pid not in tree:  # no other account contains its CPU
                 self._lost_ticks += stray.own_ticks + stray.reaped_ticks
         self._seen = {**tree, **strays}
         self._strays = {pid: stray for pid, stray in strays.items() if stray.parent not in self._seen}
@@ -157,7 +157,7 @@ def _named(stat: ProcessStat) -> Named:
 
 
 class _LastSeen(NamedTuple):
-    """A worker at the last look at it."""
+    """A worker at its last reading."""
 
     master: Named
     own_ticks: int
@@ -165,11 +165,11 @@ class _LastSeen(NamedTuple):
 
 
 class MasterAccount:
-    """The programs that start the workers: what they used themselves, and what workers used that ended.
+    """CPU of the programs that start the workers (masters), and of ended workers.
 
-    A master that replaces its workers often has most of their CPU in its own account of reaped children: what
-    they used after the last look at them, and all of those that nobody looked at. That is theirs, and that of
-    children that their items started, in the proportion in which it is among those who were looked at.
+    If a master often replaces its workers, most of their CPU is in its account of reaped children: the CPU
+    after their last reading, and all CPU of workers that were never read. It is split between the workers and
+    the children that their items started, in the same proportion as among the workers that were read.
     """
 
     def __init__(self) -> None:
@@ -178,11 +178,11 @@ class MasterAccount:
         self._ended: dict[
             Named, tuple[int, int]
         ] = {}  # master -> own and all ticks of its workers that ended
-        self._unseen: dict[Named, int] = {}  # master -> ticks that it reaped, and nobody saw
+        self._unseen: dict[Named, int] = {}  # master -> reaped ticks that were never read
         self.unseen_ticks = 0.0  #: the workers' part of these
 
     def has(self, process: ProcessStat) -> bool:
-        """Whether it is a master."""
+        """Return whether *process* is a master."""
         return _named(process) in self._own
 
     @property
@@ -191,7 +191,7 @@ class MasterAccount:
         return sum(self._own.values())
 
     def look(self, workers: Sequence[ProcessStat], members: Mapping[int, ProcessStat]) -> None:
-        """Look at the *workers*, zombies included, among all *members* of the service."""
+        """Read the *workers*, zombies included, among all *members* of the service."""
         pids = {worker.pid for worker in workers}
         for named, last in list(self._workers.items()):
             if named[0] not in members:
@@ -204,7 +204,7 @@ class MasterAccount:
                 self._workers[_named(worker)] = _LastSeen(
                     _named(above), worker.own_ticks, worker.own_ticks + worker.reaped_ticks
                 )
-            while above is not None and above.pid not in pids:  # what starts a master (uv run) is one
+            while above is not None and above.pid not in pids:  # also what starts one (uv run)
                 self._own[_named(above)] = above.own_ticks
                 above = members.get(above.parent)
         for master in {*self._ended, *(one.master for one in self._workers.values())}:
@@ -215,7 +215,7 @@ class MasterAccount:
     def _add_unseen(self, master: Named, reaped_ticks: int) -> None:
         own_ticks, all_ticks = self._ended.get(master, (0, 0))
         unseen_ticks = reaped_ticks - all_ticks
-        before = self._unseen.setdefault(master, unseen_ticks)  # what it reaped before it had workers
+        before = self._unseen.setdefault(master, unseen_ticks)  # ticks reaped before it had workers
         if unseen_ticks <= before:
             return
         self._unseen[master] = unseen_ticks
@@ -226,9 +226,10 @@ class MasterAccount:
 
 
 class TunerAccount:
-    """This process, supervisord and the guardian, and *helping_pids* (feeder, probe) with all they started.
+    """CPU of tuner: this process, supervisord, the guardian, and *helping_pids* with their descendants.
 
-    What supervisord reaped is the service's; what this process reaped (hooks) is tuner's.
+    Helping processes are feeder and probe. CPU reaped by supervisord belongs to the service; CPU reaped by
+    this process (hooks) belongs to tuner.
     """
 
     def __init__(self, proc: Path, launch: Launch, own_pid: int, helping_pids: frozenset[int]) -> None:
@@ -239,7 +240,7 @@ class TunerAccount:
         self._highest_ticks = 0
 
     def cpu_s_total(self) -> float:
-        """Add it up."""
+        """Return the CPU seconds of tuner so far."""
         own = self._table.stat(self._own_pid)
         overhead = self._launch.overhead_pids() - {self._own_pid}
         ticks = self._table.trees(sorted(self._helping_pids - overhead - {self._own_pid})).ticks
@@ -250,9 +251,9 @@ class TunerAccount:
 
 
 class BackendAccount:
-    """Servers that the service leans on (Redis, a database), by pid or by the name of their program.
+    """CPU of servers that the service uses (Redis, a database), by pid or by the name of their program.
 
-    *pids* are of processes that were found: nobody misses them once they end.
+    *pids* are processes that tuner found itself, so their end is not reported as missing.
     """
 
     def __init__(
@@ -269,7 +270,7 @@ class BackendAccount:
         self._missing: frozenset[str] = frozenset()
 
     def cpu_s_total(self, service: Iterable[ProcessStat]) -> float:
-        """Add it up; processes of the *service* are never a backend's."""
+        """Return the CPU seconds of all backends; processes of the *service* never count."""
         if not self._names and not self._pids:
             return 0.0
         now_s = self._clock.monotonic_s()
@@ -285,11 +286,11 @@ class BackendAccount:
         return (sum(self._ticks.values()) + self._ended_ticks) / TICKS_PER_S
 
     def counted_pids(self) -> frozenset[int]:
-        """The processes whose CPU is added up, children included, as they are now."""
+        """Return the current processes of the backends, children included."""
         return frozenset(self._table.trees(self._ticks).members)
 
     def missing(self) -> frozenset[str]:
-        """Names that stood for no process at the last look."""
+        """Return the names without a process at the last search."""
         return self._missing
 
     def _find(self, service: Container[int]) -> list[int]:

@@ -1,18 +1,18 @@
 """Time that threads of Python workers wait for the GIL, found by the address they wait at.
 
 A thread that wants the GIL waits on a condition variable inside ``_PyRuntime``, the interpreter's one global
-structure. /proc/PID/task/TID/syscall shows that a thread is in futex(2) and at which address, to those who
-may trace the process (root; of the same user, as far as Yama's ptrace_scope lets descendants be traced). So
-a few looks a second, at random moments, tell the time that threads spend in line, without a change to the
-worker and without stopping it. `bench/gil_waits.py` has what that costs and how right it is.
+structure. /proc/PID/task/TID/syscall shows whether a thread is in futex(2), and at which address. Only a
+process that may trace the worker can read it (root, or the same user if Yama's ptrace_scope allows tracing of
+descendants). So a few samples per second, at random moments, estimate the time that threads wait, without
+changing or stopping the worker. `bench/gil_waits.py` measures the cost and the error.
 
-Who waits there wakes up each switch interval, and whenever somebody lets go of the GIL, and then waits for a
-core before he finds it taken: in line all the same, though runnable. So where a process has a line, its
-runnable threads that have no core, but for one that may hold the GIL, count as well. How many have a core is
-what the process's CPU clock says that it used while its threads were looked at. On a box without a free core
-that takes threads for waiters that compute without the GIL; nothing tells them apart.
+A waiting thread wakes up each switch interval, and whenever the GIL is released, and then waits for a core
+before it finds the GIL taken: it still waits for the GIL, though it is runnable. So if a process has waiting
+threads, its runnable threads without a core also count, except one that may have the GIL. The number of
+threads on a core is computed from the process's CPU clock during the sample. On a host without a free core,
+threads that compute without the GIL are counted as waiting, because they cannot be distinguished.
 
-Not seen: the GIL of a subinterpreter that has one of its own (Python 3.12).
+Not detected: the separate GIL of a subinterpreter (Python 3.12).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NOBODY = InLine()
 
 
 def process_cpu_s(pid: int) -> float:
-    """CPU that all threads of *pid* used, to the nanosecond, up to now. OSError when it is gone."""
+    """Return the CPU time of all threads of *pid*, to the nanosecond. Raise OSError if it has ended."""
     return time.clock_gettime((~pid << 3) | _CPU_CLOCK)
 
 
@@ -70,7 +70,7 @@ class GilWaits:
         cpu_s: Callable[[int], float] = process_cpu_s,
         now_s: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """*machine* as platform.machine() has it, and that is the default; of others nothing is told."""
+        """Set up the reader; *machine* as in platform.machine() (default); unknown machines give no data."""
         self._cpu_s, self._now_s = cpu_s, now_s
         self._folder, self._proc = proc, str(proc)
         self._table = ProcessTable(proc)
@@ -81,7 +81,7 @@ class GilWaits:
         self._files: dict[int, dict[int, int]] = {}  # pid -> thread -> its file
         self._n_threads: dict[int, int] = {}
         self._items: dict[int, frozenset[int] | None] = {}  # pid -> threads that work on items; None: all
-        self._line_ratio: dict[int, float] = {}  # pid -> how often it had a line, lately
+        self._line_ratio: dict[int, float] = {}  # pid -> recent share of samples with waiting threads
 
     def close(self) -> None:
         """Close every file."""
@@ -90,9 +90,9 @@ class GilWaits:
     def follow(
         self, pids: Iterable[int], items: Callable[[int], frozenset[int] | None] = lambda _pid: None
     ) -> None:
-        """From now on look at the threads that *pids* have now, and at no others.
+        """Sample the current threads of *pids* from now on, and no others.
 
-        Of a pid *items* gives the threads that work on items, which alone are counted; None: all do.
+        *items* returns the threads of a pid that work on items; only these count; None: all.
         """
         wanted = set(pids) if self._futex is not None else set()
         self._items = {pid: items(pid) for pid in wanted}
@@ -105,16 +105,16 @@ class GilWaits:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a thread to look at: of a worker that is Python, and that we may trace."""
+        """Whether a thread can be sampled: of a Python worker that this process may trace."""
         return any(self._files.values())
 
     def gils(self) -> list[GilSeen]:
-        """The GIL of each process that tells of it, now."""
+        """Return the state of the GIL of each process where it is readable."""
         seen = (gil_seen(self._folder, pid, runtime) for pid, runtime in self._runtime_of.items())
         return [one for one in seen if one is not None]
 
     def look(self) -> InLine:
-        """Who waits for the GIL now, in all processes together; as many more where not all are looked at."""
+        """Return the threads that wait for the GIL in all processes, extrapolated from the sampled ones."""
         lines = [self._in_line(pid) for pid, files in list(self._files.items()) if files]
         n_threads = sum(self._n_threads[pid] for pid, files in self._files.items() if files)
         ratio = sum(self._n_threads.values()) / n_threads if n_threads else 0.0
@@ -141,12 +141,12 @@ class GilWaits:
         return sum(map(len, self._files.values()))
 
     def _in_line(self, pid: int) -> InLine:
-        """Threads of *pid* that work on items and wait for its GIL; those looked at stand for the others.
+        """Return the threads of *pid* that work on items and wait for its GIL, extrapolated to all threads.
 
-        Anybody in line shows that there is one, and any thread may be on a core.
+        Any waiting thread shows that the GIL is on, and any thread may be on a core.
         """
         files = self._files[pid]
-        if len(files) < 2:  # who is alone waits for nobody
+        if len(files) < 2:  # a single thread never waits
             return _NOBODY
         try:
             began_s, cpu_before_s = self._now_s(), self._cpu_s(pid)
@@ -174,7 +174,7 @@ class GilWaits:
         return InLine(ratio * len(asleep & items), of_items * n_waking)
 
     def _call(self, file: int) -> tuple[int, int] | None:
-        """Operation and address of a thread in futex(2); `_RUNNABLE`; None: it waits elsewhere."""
+        """Return operation and address of a thread in futex(2), or `_RUNNABLE`; None: it waits elsewhere."""
         words = os.pread(file, 256, 0).split(b" ", 3)
         if words[0].startswith(b"running"):
             return _RUNNABLE
@@ -183,7 +183,7 @@ class GilWaits:
         return int(words[2], 16) & _OPERATION, int(words[1], 16)
 
     def _open(self, pid: int, thread: int) -> None:
-        with suppress(OSError):  # gone, or not ours to trace
+        with suppress(OSError):  # it has ended, or may not be traced
             file = os.open(f"{self._proc}/{pid}/task/{thread}/syscall", os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.pread(file, 1, 0)
@@ -201,7 +201,7 @@ class GilWaits:
 
 
 class GilWatch:
-    """Looks at `GilWaits` a few times a second, in a thread of its own, from ``start`` until ``close``."""
+    """Thread that samples `GilWaits` a few times per second, from ``start`` until ``close``."""
 
     def __init__(self, waits: GilWaits, now_s: Callable[[], float], looks_per_s: float = LOOKS_PER_S) -> None:
         self._waits, self._now_s, self._every_s = waits, now_s, 1 / looks_per_s
@@ -217,11 +217,11 @@ class GilWatch:
         self._thread = threading.Thread(target=self._run, name="gil-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -237,23 +237,23 @@ class GilWatch:
             self._look_at_gils()
 
     def has_gil(self) -> bool | None:
-        """Whether a process was seen to have a GIL that is on; None: nobody can tell.
+        """Return whether the GIL of a process is on, or None if unknown.
 
-        A GIL that was on once stays on. Where no process tells, threads in line show that there is one.
+        A GIL that was on once stays on. If no process shows it, waiting threads prove that there is one.
         """
         with self._lock:
             self._look_at_gils()
             return self._has_gil
 
     def n_interpreters(self) -> int:
-        """The most interpreters that a process was seen to have, each with a GIL of its own."""
+        """Return the largest number of interpreters in a process, each with a separate GIL."""
         with self._lock:
             return self._n_interpreters
 
     def waited_s(self) -> tuple[float, float] | None:
-        """Seconds x threads up to now that waited for the GIL, and the part of it that they were awake.
+        """Return the seconds x threads of waiting for the GIL so far, and the part of it that was awake.
 
-        None: nobody can tell.
+        None if unknown.
         """
         with self._lock:
             self._advance(self._now_s())
@@ -262,7 +262,7 @@ class GilWatch:
             return self._asleep_s + self._waking_s, self._waking_s
 
     def look(self) -> None:
-        """Look now; what is seen stands until the next look."""
+        """Take a sample, which is valid until the next one."""
         with self._lock:
             now_s = self._now_s()
             self._advance(now_s)
@@ -279,7 +279,7 @@ class GilWatch:
         try:
             while not self._over.wait(self._every_s * self._random.uniform(0.5, 1.5)):
                 self.look()
-        except BaseException:  # its traceback is printed; what was seen is no longer the whole
+        except BaseException:  # its traceback is printed; the totals are incomplete
             with self._lock:
                 self._has_failed = True
             raise

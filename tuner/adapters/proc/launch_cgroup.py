@@ -1,11 +1,11 @@
 """The cgroup of one launch: processes started in it cannot leave it. Standard library only.
 
-The guardian makes one per launch, below the cgroup that tuner is in, starts supervisord in it, and removes it
-with all that is left in it. No controller is turned on, so nothing is shared out otherwise than before, and
-tuner need not leave its own cgroup: only where controllers are on may no process stay above them.
+The guardian makes one per launch, below tuner's cgroup, starts supervisord in it, and finally removes it with
 
-The name says whose it is (pid namespace, guardian, when that began): what a guardian that was killed left is
-found by the next one.
+all remaining processes. No controller is turned on, so the distribution of resources does not change, and
+tuner need not leave its own cgroup: only with controllers no process may stay in a parent cgroup.
+The name contains the pid namespace, the guardian's pid and its start time, so that the next guardian finds
+the cgroups of one that was killed.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _PAUSE_S = 0.02
 
 
 def is_of_a_launch(name: str) -> bool:
-    """Whether a cgroup of that name was made here."""
+    """Return whether *name* is that of a cgroup made by tuner for a launch."""
     return _NAME.fullmatch(name) is not None
 
 
 def guardian_of(name: str) -> int | None:
-    """The pid of the guardian that made a cgroup of that name; None: nobody made it here."""
+    """Return the pid of the guardian that made the cgroup *name*, or None if it is not one of a launch."""
     found = _NAME.fullmatch(name)
     return int(found[2]) if found is not None else None
 
 
 def make_cgroup(parent: str, pid: int, started: int) -> str:
-    """Make one below *parent* for the guardian *pid*, which began at *started*; gives its folder.
+    """Make a cgroup below *parent* for the guardian *pid*, started at *started* ticks; return its folder.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the cgroup cannot be made.
     """
     token = os.urandom(4).hex()
     folder = os.path.join(parent, f"tuner-launch-{_pid_namespace()}-{pid}-{started}-{token}")
@@ -55,10 +55,10 @@ def make_cgroup(parent: str, pid: int, started: int) -> str:
 
 
 def join(folder: str, pid: int) -> None:
-    """Move *pid* there; whatever it starts from now on is there, too.
+    """Move *pid* into the cgroup, and with it all processes that it starts from now on.
 
     Raises:
-        OSError: it may not be moved.
+        OSError: *pid* may not be moved.
     """
     file = os.open(os.path.join(folder, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -68,7 +68,7 @@ def join(folder: str, pid: int) -> None:
 
 
 def members(folder: str) -> set[int]:
-    """The processes in it and in what they made below it; none when it is gone."""
+    """Return the processes in the cgroup and in those below it; empty if it does not exist."""
     found: set[int] = set()
     for each in _with_all_below(folder):
         with contextlib.suppress(OSError), open(os.path.join(each, "cgroup.procs"), encoding="ascii") as file:
@@ -77,35 +77,35 @@ def members(folder: str) -> set[int]:
 
 
 def own_members(folder: str) -> set[int]:
-    """The processes in it, without those below it.
+    """Return the processes in the cgroup, without those in cgroups below it.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the cgroup cannot be read.
     """
     with open(os.path.join(folder, "cgroup.procs"), encoding="ascii") as file:
         return set(map(int, file.read().split()))
 
 
 def can_freeze(folder: str) -> bool:
-    """Whether the kernel can stop all that is in it at once, and we may ask for that."""
+    """Return whether the kernel can freeze the cgroup, and this process has permission to do so."""
     return any(os.access(os.path.join(folder, name), os.W_OK) for name, *_ in _FREEZERS)
 
 
 def freeze(folder: str) -> None:
-    """Ask the kernel to stop all in it and below it; `is_frozen` returns whether that is done.
+    """Start freezing all processes in the cgroup and below it; `is_frozen` returns whether it is done.
 
     Raises:
-        OSError: it cannot be frozen.
+        OSError: the cgroup cannot be frozen.
     """
     if not _write_freezer(folder, stops=True):
         raise FileNotFoundError(f"{folder} has no freezer")
 
 
 def is_frozen(folder: str, within_s: float = 0.0) -> bool:
-    """Return whether all in it has stopped, once it has, or after so many seconds. An empty one counts, too.
+    """Wait up to *within_s* seconds until all processes in the cgroup are frozen; return whether they are.
 
     Raises:
-        OSError: it is gone.
+        OSError: the cgroup does not exist.
     """
     deadline = time.monotonic() + within_s
     for name, _, _, said_in, said in _FREEZERS:
@@ -113,7 +113,7 @@ def is_frozen(folder: str, within_s: float = 0.0) -> bool:
             continue
         file, poll = os.open(os.path.join(folder, said_in), os.O_RDONLY | os.O_CLOEXEC), select.poll()
         if said_in != name:
-            poll.register(file, select.POLLPRI)  # version 2 gives notice
+            poll.register(file, select.POLLPRI)  # version 2 notifies of changes
         try:
             while said not in os.pread(file, 4096, 0).decode("ascii").splitlines():
                 if time.monotonic() >= deadline:
@@ -126,13 +126,13 @@ def is_frozen(folder: str, within_s: float = 0.0) -> bool:
 
 
 def thaw_itself(folder: str) -> None:
-    """Continue all in it that `freeze` stopped; nothing where it is gone."""
+    """Thaw the processes that `freeze` stopped; do nothing if the cgroup does not exist."""
     with contextlib.suppress(OSError):
         _write_freezer(folder, stops=False)
 
 
 def thaw(folder: str) -> bool:
-    """Continue all in it and below it, and return whether something of it was frozen; it may be gone."""
+    """Thaw the cgroup and all below it; return whether one was frozen. It need not exist any more."""
     was_frozen = False
     for each in _with_all_below(folder):
         with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ def _is_asked_to_freeze(folder: str) -> bool:
 
 
 def _write_freezer(folder: str, *, stops: bool) -> bool:
-    """Whether there is a freezer to write to."""
+    """Freeze (*stops*) or thaw the cgroup; return whether it has a freezer."""
     for name, stopping, continuing, _, _ in _FREEZERS:
         try:
             file = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CLOEXEC)
@@ -165,7 +165,7 @@ def _write_freezer(folder: str, *, stops: bool) -> bool:
 
 
 def cpu_s(folder: str) -> float | None:
-    """CPU seconds of all that ever ran in it; None: the kernel does not tell, or it is gone."""
+    """Return the CPU seconds of all processes ever in the cgroup, or None if unknown."""
     with contextlib.suppress(OSError), open(os.path.join(folder, "cpu.stat"), encoding="ascii") as file:
         for line in file:
             name, _, value = line.partition(" ")
@@ -175,8 +175,8 @@ def cpu_s(folder: str) -> float | None:
 
 
 def kill(folder: str) -> None:
-    """Send SIGKILL to all in it at once, so that none can start another; one by one where the kernel is older
-    than 5.14, which has no cgroup.kill."""
+    """Kill all processes in the cgroup at once, so that none can start another one; one by one before Linux
+    5.14, which has no cgroup.kill."""
     try:
         file = os.open(os.path.join(folder, "cgroup.kill"), os.O_WRONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -192,8 +192,8 @@ def kill(folder: str) -> None:
 
 
 def kill_each(folder: str) -> None:
-    """Send SIGKILL to its members, again and again until none is left: who is killed may have started
-    another just before. Gives up on those that do not go, and so are in the kernel."""
+    """Send SIGKILL to the members until none is left, because a killed process may have started another one.
+    Give up on processes that do not end because they wait in the kernel."""
     deadline = time.monotonic() + _KILL_PATIENCE_S
     reported: set[int] = set()
     while found := members(folder) - {0, os.getpid()}:  # 0: of another pid namespace
@@ -207,7 +207,7 @@ def kill_each(folder: str) -> None:
 
 
 def _kill_member(folder: str, pid: int) -> None:
-    """It is held, then looked for again: a later process of that pid is another one."""
+    """Kill *pid* by a pidfd, if it is still a member: a later process may have the same pid."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
@@ -221,7 +221,7 @@ def _kill_member(folder: str, pid: int) -> None:
 
 
 def remove(folder: str) -> bool:
-    """Remove it, once it is empty; False: somebody stays in it."""
+    """Remove the cgroup as soon as it is empty; return False if a process remains in it."""
     deadline = time.monotonic() + _REMOVE_PATIENCE_S
     while True:
         for each in reversed(_with_all_below(folder)):
@@ -235,10 +235,10 @@ def remove(folder: str) -> bool:
 
 
 def remove_orphans(parent: str, began: Callable[[int], int]) -> list[str]:
-    """Kill and remove what guardians left that are no more; gives the folders.
+    """Kill and remove the cgroups of guardians that have ended; return their folders.
 
     Args:
-        began: when a pid started, in clock ticks since boot; 0: it is not there.
+        began: Returns the start of a pid in clock ticks since boot; 0: it does not exist.
     """
     removed = []
     with contextlib.suppress(OSError):
@@ -255,12 +255,12 @@ def remove_orphans(parent: str, began: Callable[[int], int]) -> list[str]:
 
 
 def _with_all_below(folder: str) -> list[str]:
-    """Parents before children."""
+    """Return the folder and all folders below it, parents before children."""
     return [each for each, _, _ in os.walk(folder)]
 
 
 def _pid_namespace() -> int:
-    """A number of the namespace that pids are of: in another one the same pid is somebody else."""
+    """Return the inode of our pid namespace: in another one, the same pid is another process."""
     with contextlib.suppress(OSError):
         return os.stat("/proc/self/ns/pid").st_ino
     return 0

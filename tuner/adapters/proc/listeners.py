@@ -22,14 +22,14 @@ _FORWARDERS = ("docker-proxy", "rootlessport", "ssh", "kubectl", "socat")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A process that listens; 0 and no name where the kernel does not show us whose socket it is."""
+    """A process that listens; pid 0 and an empty name if the kernel hides the owner of the socket."""
 
     pid: int
     program: str
 
 
 def listener_at(address: BackendAddress) -> Listener | None:
-    """Who listens at a port of this box; None: nobody. Nobody is connected to."""
+    """Return the process that listens at a port of this host, or None. No connection is made."""
     import psutil  # 40 ms
 
     for one in psutil.net_connections("tcp"):
@@ -39,11 +39,11 @@ def listener_at(address: BackendAddress) -> Listener | None:
 
 
 class Listeners:
-    """Who listens at *addresses*; each one that is found is told of once, by *warn*.
+    """Search for the processes that listen at *addresses*; *warn* reports each of them once.
 
-    Who is not seen is left out: a server in another container, or another user's where we are not root.
-    Neither is this process, nor who started it (a shell that forwards a port), nor init, which listens for
-    services that it starts later.
+    Hidden processes are left out: those in another container, or of another user unless tuner is root. So are
+    this process, its ancestors (a shell that forwards a port), and init, which listens for services that it
+    starts later.
     """
 
     def __init__(self, addresses: Sequence[BackendAddress], warn: Warn) -> None:
@@ -52,7 +52,7 @@ class Listeners:
         self._reported: set[tuple[BackendAddress, str]] = set()
 
     def pids(self) -> frozenset[int]:
-        """Those there are now. Takes some milliseconds, more where a thousand processes run."""
+        """Return the current listeners. It takes some milliseconds, more with a thousand processes."""
         spared = _own_line() if self._addresses else frozenset[int]()
         found = {pid: address for address, pid in self._found() if pid not in spared}
         for pid, address in found.items():
@@ -79,32 +79,32 @@ class Listeners:
 
 
 def _listening_at_socket(path: str) -> int | None:
-    """Who listens at the unix socket: its path may be written otherwise in the kernel's table."""
+    """Return the pid that listens at a unix socket, by connecting: the kernel's path may differ."""
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as asking:
         asking.settimeout(_PATIENCE_S)
         try:
             asking.connect(path)
             reported = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-        except (OSError, ValueError):  # nobody listens, or it is no path
+        except (OSError, ValueError):  # no process listens, or it is not a path
             return None
     pid: int = _PEER.unpack(reported)[0]
-    return pid or None  # 0: it is of another container
+    return pid or None  # 0: it is in another container
 
 
 def _own_line() -> frozenset[int]:
-    """This process, who started it, and so on, and init."""
+    """Return the pids of this process, its ancestors, and init."""
     line, pid = {1}, os.getpid()
     while pid > 1 and pid not in line:
         line.add(pid)
         try:
             pid = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             break
     return frozenset(line)
 
 
 def _program(pid: int) -> str:
-    """The name of its program, as `top` shows it; empty when it is gone."""
+    """Return the program name of *pid*, as printed by `top`; empty if it has ended."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:

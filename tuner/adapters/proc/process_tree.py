@@ -3,8 +3,8 @@
 The CPU of a tree is that of its living members and, through each one's cutime and cstime, of every child
 that was reaped. The kernel scales utime + stime to the scheduler's nanoseconds, so sums are exact however
 short the children live; only their print is coarse (10 ms, cut off, the same at both edges of a window).
-Not seen: a child whose parent ignores SIGCHLD (the kernel then adds its CPU to nobody but its cgroup), and
-what a process that left the tree (double fork) used after it was last looked at.
+Not counted: a child whose parent ignores SIGCHLD (the kernel adds its CPU only to its cgroup), and the CPU of
+a process that left the tree (double fork) after its last reading.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class ProcessStat(NamedTuple):
 
     @property
     def is_copy(self) -> bool:
-        """Forked, and has not yet become another program."""
+        """Whether it was forked and has not yet executed another program."""
         return bool(self.flags & _FORKED_NO_EXEC)
 
 
 def parse_stat(line: bytes) -> ProcessStat:
-    """Read a line of /proc/PID/stat; the name may hold spaces and brackets, so the last bracket ends it."""
+    """Parse /proc/PID/stat; the name may contain spaces and brackets, so the last bracket ends it."""
     opening, closing = line.index(b"("), line.rindex(b")")
     fields = line[closing + 2 :].split()
     return ProcessStat(
@@ -59,14 +59,14 @@ def parse_stat(line: bytes) -> ProcessStat:
 
 
 def read_once(path: str) -> bytes | None:
-    """The content of a file of /proc; None when its process has ended."""
+    """Return the content of a file of /proc, or None if its process has ended."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
         return None
     try:
         parts = []
-        while part := os.read(file, 65536):  # /proc hands out long files in pieces
+        while part := os.read(file, 65536):  # /proc returns long files in pieces
             parts.append(part)
         return b"".join(parts)
     except ProcessLookupError:
@@ -76,7 +76,7 @@ def read_once(path: str) -> bytes | None:
 
 
 def read_shown(path: str) -> bytes | None:
-    """The same; None also of a process that /proc does not show to us, another user's (hidepid)."""
+    """Return the content of a file of /proc; None also if it belongs to another user's hidden process."""
     try:
         return read_once(path)
     except PermissionError:
@@ -85,42 +85,42 @@ def read_shown(path: str) -> bytes | None:
 
 @dataclass(slots=True)
 class Tree:
-    """Processes that were found together, parents before children."""
+    """Processes read together, parents before children."""
 
     members: dict[int, ProcessStat]
     ticks: int  #: own and reaped of all of them, nothing twice
 
 
 class ProcessTable:
-    """Reads processes below *proc*; those that are hidden from us (hidepid) are as good as gone."""
+    """Reader of processes below *proc*; hidden ones (hidepid) count as ended."""
 
     def __init__(self, proc: Path) -> None:
         self._proc = str(proc)
         self._by_parent: dict[int, list[int]] | None = None
 
     def stat(self, pid: int) -> ProcessStat | None:
-        """The process, or None when it is gone."""
+        """Return the process, or None if it has ended."""
         line = read_shown(f"{self._proc}/{pid}/stat")
         return parse_stat(line) if line else None
 
     def pids(self) -> list[int]:
-        """Every process of the box that is listed; of some there may be no more to see."""
+        """Return every listed process of the host; some of them may not be readable."""
         return [int(name) for name in os.listdir(self._proc) if name.isdigit()]
 
     def thread_ids(self, pid: int) -> list[int]:
-        """The threads of a process; none when it is gone."""
+        """Return the threads of a process; empty if it has ended."""
         try:
             return [int(name) for name in os.listdir(f"{self._proc}/{pid}/task")]
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return []
 
     def thread_state(self, pid: int, thread: int) -> str | None:
-        """The state of one thread of a process; None when it is gone."""
+        """Return the state of one thread of a process, or None if it has ended."""
         line = read_shown(f"{self._proc}/{pid}/task/{thread}/stat")
         return parse_stat(line).state if line else None
 
     def children(self, pid: int, n_threads: int | None = None) -> list[int]:
-        """The children of a process, zombies included; quicker when it is known to have 1 thread."""
+        """Return the children of a process, zombies included; faster if *n_threads* is 1."""
         found: list[int] = []
         for thread in [pid] if n_threads == 1 else self.thread_ids(pid):
             line = read_shown(f"{self._proc}/{pid}/task/{thread}/children")
@@ -132,12 +132,12 @@ class ProcessTable:
         return found
 
     def command_line(self, pid: int) -> list[str]:
-        """The words that a process was started with; none when it is gone."""
+        """Return the command line of a process as words; empty if it has ended."""
         line = read_shown(f"{self._proc}/{pid}/cmdline") or b""
         return [os.fsdecode(word) for word in line.split(b"\0")[:-1]]
 
     def trees(self, roots: Iterable[int]) -> Tree:
-        """*roots* and everything below them."""
+        """Return *roots* and all their descendants."""
         self._by_parent = None
         whole = Tree({}, 0)
         for root in roots:
@@ -148,7 +148,7 @@ class ProcessTable:
         return whole
 
     def _tree(self, root: int, known: Container[int]) -> Tree:
-        """Read again when somebody was reaped meanwhile: else he would count twice, or not at all."""
+        """Return a tree; read it again if a child was reaped, which would count twice or not at all."""
         tree = Tree({}, 0)
         for _ in range(_TRIES):
             before = self.stat(root)
@@ -162,9 +162,7 @@ class ProcessTable:
                     complete = complete and bool(below.members)
                     tree.members.update(below.members)
                     tree.ticks += below.ticks
-            if (
-                len(tree.members) == 1 and complete and not before.reaped_ticks
-            ):  # most are: short-lived leaves
+            if len(tree.members) == 1 and complete and not before.reaped_ticks:  # usual: a short-lived leaf
                 tree.ticks = before.own_ticks
                 break
             after = self.stat(root)
@@ -176,7 +174,7 @@ class ProcessTable:
         return tree
 
     def _children_by_parent(self, pid: int) -> list[int]:
-        """Without CONFIG_PROC_CHILDREN every process is asked for its parent, once per call of `trees`."""
+        """Return children without CONFIG_PROC_CHILDREN: read all parents once per call of `trees`."""
         if self._by_parent is None:
             self._by_parent = {}
             for stat in filter(None, map(self.stat, self.pids())):
@@ -184,12 +182,12 @@ class ProcessTable:
         return self._by_parent.get(pid, [])
 
 
-# What the whole box did, from /proc/stat, and who waited, from /proc/pressure or a cgroup.
+# CPU times of the whole host from /proc/stat, and pressure from /proc/pressure or a cgroup.
 
 
 @dataclass(frozen=True, slots=True)
 class BoxTimes:
-    """Totals since boot."""
+    """CPU totals of the host since boot."""
 
     n_cpus: int  #: online now, of those asked for
     idle_s: float  #: over these, waiting for disks included
@@ -198,11 +196,11 @@ class BoxTimes:
 
 
 def read_box_times(proc: Path, cpus: Container[int] | None = None) -> BoxTimes:
-    """Read /proc/stat for the times that can be trusted, of *cpus*; None: of all.
+    """Read the reliable times of *cpus* (None: all) from /proc/stat.
 
-    user, system and the like are sampled at the timer tick, so work that comes in bursts shorter than 4 ms
-    is missed or seen twice: up to 0.06 of 0.5 core missed here. idle and iowait are clocked (NO_HZ), and so
-    what is not idle and not stolen was used: within 0.01 core of the sum of all processes, and of
+    user, system and others are sampled at the timer tick, so work in bursts shorter than 4 ms is missed or
+    counted twice: up to 0.06 of 0.5 core missed here. idle and iowait are measured by a clock (NO_HZ), so the
+    used time is the rest without stolen time: within 0.01 core of the sum of all processes, and of
     cpuacct.usage.
     """
     path = f"{proc}/stat"
@@ -225,22 +223,22 @@ def read_box_times(proc: Path, cpus: Container[int] | None = None) -> BoxTimes:
 
 
 def read_pressure_s(proc: Path, resource: str) -> float | None:
-    """Seconds since boot in which at least one task waited for *resource* (cpu, memory, io).
+    """Return the seconds since boot in which at least one task waited for *resource* (cpu, memory, io).
 
-    None when the kernel keeps no such account (no CONFIG_PSI, or booted with psi=0).
+    None if the kernel keeps no such account (no CONFIG_PSI, or booted with psi=0).
     """
     return _pressure_s(f"{proc}/pressure/{resource}")
 
 
 def read_cgroup_pressure_s(cgroup: Path, resource: str) -> float | None:
-    """The same of the tasks in *cgroup*, a folder of version 2, since it was made."""
+    """Return the same as `read_pressure_s` for the tasks in *cgroup* (version 2), since its creation."""
     return _pressure_s(f"{cgroup}/{resource}.pressure")
 
 
 def _pressure_s(path: str) -> float | None:
     try:
         text = read_once(path)
-    except OSError:  # psi=0: the file is there, and reading it fails
+    except OSError:  # psi=0: the file exists, but reading it fails
         return None
     for line in (text or b"").splitlines():
         if line.startswith(b"some "):

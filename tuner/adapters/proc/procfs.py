@@ -35,11 +35,11 @@ def _warn_on_stderr(slug: str, text: str) -> None:
 
 
 class ProcSampler:
-    """The sampler of a Linux box, or of a container on one: `container_here` says what differs.
+    """The sampler of a Linux host, or of a container: see `container_here` for the differences.
 
-    *backends* are names of programs (``redis-server``) or pids; *found* looks for the pids of others, once
-    a launch is up. *machine* is as platform.machine() has it, and that is the default. How often threads
-    that wait for the GIL are looked for is *gil_looks_per_s*; None: they are not.
+    *backends* are names of programs (``redis-server``) or pids; *found* returns further pids of backends,
+    once per launch. *machine* is as in platform.machine(), the default. *gil_looks_per_s* is the number of
+    samples per second of threads that wait for the GIL; None: no samples.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class ProcSampler:
         self._speed = HostSpeed(clock.monotonic_s)
 
     def idle_fixed_work_cpu_s(self) -> float:
-        """The CPU time of one unit of fixed work now, while no layout works. Takes about 15 ms."""
+        """Measure the CPU seconds of one unit of fixed work while no layout works, in about 15 ms."""
         return self._speed.before_launch()
 
     @contextmanager
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[ProcWatch]:
-        """Watch *launch*; some files of /proc stay open within the block."""
+        """Yield a sampler for *launch*; some files of /proc stay open within the block."""
         watch = ProcWatch(
             self._clock,
             self._proc,
@@ -101,7 +101,7 @@ class ProcSampler:
 
 
 class ProcWatch:
-    """The box while one launch runs."""
+    """Sampler of the host while one launch runs."""
 
     def __init__(
         self,
@@ -147,27 +147,27 @@ class ProcWatch:
         self._random = Random(1)
 
     def close(self) -> None:
-        """Close what is kept open, look no more."""
+        """Close all open files and stop sampling."""
         os.close(self._load)
         self._tasks.close()
         if self._gil is not None:
             self._gil.close()
 
     def watch_gil(self, looks_per_s: float) -> None:
-        """From now on look for threads that wait for the GIL."""
+        """Start sampling the threads that wait for the GIL."""
         self._gil = GilWatch(GilWaits(self._proc, self._machine), self._clock.monotonic_s, looks_per_s)
         self._gil.start()
 
     def has_gil(self) -> bool | None:
-        """Whether the GIL of a worker was seen to be on; None: nobody can tell."""
+        """Return whether the GIL of a worker is on, or None if unknown."""
         return None if self._gil is None else self._gil.has_gil()
 
     def n_interpreters(self) -> int:
-        """The most interpreters that a worker was seen to have, each with a GIL of its own."""
+        """Return the largest number of interpreters in a worker, each with a separate GIL."""
         return 1 if self._gil is None else self._gil.n_interpreters()
 
     def sample(self, reading: Reading) -> Sample:
-        """Load and active count now, beside what the probe just read; `ActiveTasks` says what is counted."""
+        """Return load and number of active tasks (see `ActiveTasks`) with the counts of *reading*."""
         if self._tasks.has_lost or reading.at_s - self._followed_s >= FOLLOW_EVERY_S:
             self._followed_s = reading.at_s
             pids = self._launch.worker_pids()
@@ -187,7 +187,7 @@ class ProcWatch:
         )
 
     def _look_at_tasks(self) -> tuple[int, tuple[float, float, float]]:
-        """Active tasks and three load averages: the kernel's, or in a container those of the service."""
+        """Return active tasks and three load averages: the kernel's, or in a container the service's."""
         if self._container is None:
             load1, load5, load15, tasks, _ = os.pread(self._load, 128, 0).split()
             n_active = self._tasks.n_active(int(tasks.partition(b"/")[0]))
@@ -204,7 +204,7 @@ class ProcWatch:
         return None if own is None else read_cgroup_pressure_s(own, resource)
 
     def usage(self, *, closing: bool = False) -> Usage:
-        """CPU, memory and pressure now; PSS when *closing*, and else only as often as it is cheap."""
+        """Return CPU, memory and pressure; PSS if *closing*, and otherwise only as often as it is cheap."""
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
         box = self._look_at_box(at_s)
         service = self._service.use()
@@ -218,16 +218,16 @@ class ProcWatch:
         computing = self._computing.look(service.workers, self._launch.shape, at_s)
         if items is not None:
             item_cpu_s = service.worker_cpu_s_total - items.beside_cpu_s_total
-            self._item_cpu_s = max(self._item_cpu_s, item_cpu_s)  # the two are cut off to ticks apart
+            self._item_cpu_s = max(self._item_cpu_s, item_cpu_s)  # both are rounded down to ticks
         workers, children = self._worker_states, self._child_states
         workers.advance(at_s)
         gil = None if self._gil is None else self._gil.waited_s()
         children.look(at_s, StatesSeen(service.n_children_in("R"), service.n_children_in("D")))
         tuner_cpu_s, backend_cpu_s = self._tuner.cpu_s_total(), self._look_at_backends(service)
         known_cpu_s = service.cpu_s_total + tuner_cpu_s + backend_cpu_s
-        # then the box used what we know of, and nothing is said of others: a part of the CPUs would be wrong
+        # then count only the known processes for the host: figures of a part of the CPUs would be wrong
         is_blind = self._container is not None and bool(self._container.strangers_hidden)
-        # None: no worker was ever seen, because there is none, or it is hidden from us
+        # None: no worker was ever readable, because there is none or /proc hides it
         usage = Usage(
             at_s=at_s,
             wall_s=wall_s,
@@ -260,12 +260,12 @@ class ProcWatch:
             computing=computing,
             pss_bytes=self._pss_bytes() if closing or at_s >= self._next_pss_s else None,
         )
-        if not closing:  # after everything else: it takes some milliseconds
+        if not closing:  # last, because it takes some milliseconds
             self._speed.look_if_due()
         return usage
 
     def _look_at_box(self, at_s: float) -> BoxTimes:
-        """What was neither idle nor stolen since the last look was used."""
+        """Read the host's times, and add the time that was neither idle nor stolen to the used CPU."""
         box = read_box_times(self._proc, None if self._container is None else self._container.cpus)
         if self._before is not None:
             before_s, before = self._before
@@ -281,10 +281,10 @@ class ProcWatch:
         return total_s
 
     def _pss_bytes(self) -> int | None:
-        """Taken last: at the end of a window its cost then falls outside.
+        """Read the PSS in bytes, last, so that at the end of a window its cost falls outside.
 
-        Within one it is taken at random moments, so that no rhythm of the service's (a child for each item,
-        a worker that is replaced) meets them.
+        Within a window it is read at random moments, so that it does not coincide with a rhythm of the
+        service (a child for each item, a replaced worker).
         """
         began_s = time.thread_time()
         seen = self._pss.read(self._service.members)

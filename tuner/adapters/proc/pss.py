@@ -1,12 +1,12 @@
 """Memory of a process tree, in which shared pages count once (PSS).
 
-Each process is asked for its proportional set size (PSS): a page that n processes share counts 1/n in each.
-The sum is what the tree occupies only if the same processes are there from the first question to the last: a
-child that ends in between takes its part of the shared pages along, or leaves it to be counted twice. So they
-are listed again afterwards, and where one came or went, all are asked again, a few times. Where they come and
-go faster than that, the reading with the fewest changes is taken. One that ended before it was read counts as
-those like it, of the same parent and name, do on average: with what is theirs alone, and half of their part
-of the rest, as the other half is in what was read of others after its end. How many ended so is given.
+The proportional set size (PSS) of each process is read: a page that n processes share counts 1/n in each. The
+sum is the memory of the tree only if the same processes exist from the first reading to the last: if a child
+ends in between, its part of the shared pages is lost or counted twice. So the processes are listed again
+afterwards, and if one started or ended, all are read again, a few times. If they change faster than that, the
+reading with the fewest changes is used. A process that ended before its reading counts as the average of
+those with the same parent and name: their private memory, and half of their shared part, because the other
+half is in later readings of other processes. The number of such processes is returned.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Sizes = dict[tuple[int, int], tuple[int, int] | None]
 
 @dataclass(frozen=True, slots=True)
 class PssSeen:
-    """One reading."""
+    """One reading of the memory of a process tree."""
 
     pss_bytes: int
     n_read: int  #: processes that it is of
@@ -45,7 +45,7 @@ class PssSeen:
 
 
 class PssReader:
-    """Reads the memory of processes below *proc*; *machine* as platform.machine() has it."""
+    """Reader of the memory of processes below *proc*; *machine* as in platform.machine()."""
 
     def __init__(self, proc: Path, machine: str) -> None:
         self._proc = str(proc)
@@ -53,11 +53,10 @@ class PssReader:
         self._calls = WaitingCalls(proc, machine)
 
     def read(self, members: Callable[[], Iterable[ProcessStat]]) -> PssSeen | None:
-        """The proportional set sizes of *members*, as they are listed before and after, together.
+        """Return the sum of the proportional set sizes of *members*, which are listed before and after.
 
-        A child of vfork shows its parent's memory as its own until it becomes another program, and is left
-        out. None: a process belongs to somebody whose memory we may not see, or the kernel keeps no such
-        account.
+        A child of vfork reports its parent's memory until it executes another program, and is left out.
+        None: a process's memory may not be read by this user, or the kernel keeps no such account.
         """
         best: tuple[tuple[bool, int], PssSeen] | None = None
         before = _with_memory(members())
@@ -76,7 +75,7 @@ class PssReader:
         return best[1]
 
     def _sizes(self, members: Members) -> Sizes | None:
-        """Of each that has memory of its own; None: see `read`."""
+        """Return the sizes of each process that does not share its parent's memory; None: see `read`."""
         uptime = read_once(f"{self._proc}/uptime")
         if uptime is None:
             return None
@@ -96,7 +95,7 @@ class PssReader:
         return found
 
     def _is_in_vfork(self, child: ProcessStat) -> bool:
-        """Whether the parent waits for *child*, which has its memory: then a thread of it is in D."""
+        """Return whether the parent waits in vfork for *child*, which uses its memory: a thread is in D."""
         for thread in self._table.thread_ids(child.parent):
             line = read_shown(f"{self._proc}/{child.parent}/task/{thread}/stat")
             if not line or parse_stat(line).state != "D":
@@ -107,12 +106,12 @@ class PssReader:
 
 
 def _with_memory(members: Iterable[ProcessStat]) -> Members:
-    """Those that have memory: a zombie has none."""
+    """Return the processes that have memory, which excludes zombies."""
     return {(one.pid, one.started_ticks): one for one in members if one.state != "Z"}
 
 
 def _parse(text: bytes) -> tuple[int, int] | None:
-    """What smaps_rollup says of a process; None: it has ended."""
+    """Return the proportional and the private size in kB from smaps_rollup; None: the process has ended."""
     of = {
         name: int(rest.split()[0])
         for name, _, rest in (line.partition(b":") for line in text.splitlines()[1:])
@@ -123,7 +122,7 @@ def _parse(text: bytes) -> tuple[int, int] | None:
 
 
 def _add_up(members: Members, sizes: Sizes) -> tuple[PssSeen, bool]:
-    """The sum, and whether it is whole: for each one that was missed there are others that stand for it."""
+    """Return the sum, and whether it is complete: each missed process has similar ones to estimate it."""
     total_kb, n_missed, is_whole = 0.0, 0, True
     for named, size in sizes.items():
         if size is not None:

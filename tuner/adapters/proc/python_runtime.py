@@ -27,21 +27,21 @@ class AddressRange:
 
 
 class PythonRuntimes:
-    """Finds the interpreter's structure in processes; each file on disk is read once."""
+    """Finder of the interpreter's structure in processes; each file on disk is read once."""
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
         self._in_file: dict[tuple[int, int], AddressRange | None] = {}  # device and inode -> from its begin
 
     def of(self, pid: int) -> AddressRange | None:
-        """Where *pid* has it; None: it is no Python (yet), has ended, or may not be looked at."""
+        """Return its addresses in *pid*; None: not (yet) a Python, ended, or no permission to read it."""
         for path, begin in self._mapped(pid):
             if (found := self._read(pid, path)) is not None:
                 return AddressRange(begin + found.begin, begin + found.end)
         return None
 
     def _mapped(self, pid: int) -> Iterator[tuple[bytes, int]]:
-        """The files that may hold it, with the address that each begins at: the program, libpython."""
+        """Yield the files that may contain it, libpython and the program, with their start addresses."""
         try:
             program = os.readlink(os.fsencode(self._proc / str(pid) / "exe"))
             lines = (self._proc / str(pid) / "maps").read_bytes().split(b"\n")
@@ -53,7 +53,7 @@ class PythonRuntimes:
         ):  # 7f2e3e400000-7f2e3e94e000 r--p 00000000 fe:00 18500   /usr/lib/libpython3.11.so
             addresses, _, offset, _, _, *name = line.split(None, 5)
             if name and int(offset, 16) == 0:
-                path = name[0].replace(b"\\012", b"\n")  # the only escape there: a backslash stays as it is
+                path = name[0].replace(b"\\012", b"\n")  # the only escape there: a backslash is not escaped
                 begins.setdefault(path, int(addresses.partition(b"-")[0], 16))
         libraries = [path for path in begins if _LIBRARY.search(path)]
         for path in [*libraries, program]:
@@ -61,7 +61,7 @@ class PythonRuntimes:
                 yield path, begins[path]
 
     def _read(self, pid: int, path: bytes) -> AddressRange | None:
-        """Where the file has the symbol, counted from the address that the file begins at."""
+        """Return the addresses of the symbol relative to the start address of the file, or None."""
         try:
             with open(os.fsencode(self._proc / str(pid) / "root") + path, "rb") as file:
                 status = os.fstat(file.fileno())
@@ -74,7 +74,7 @@ class PythonRuntimes:
 
 
 def _range_in(file: IO[bytes]) -> AddressRange | None:
-    from elftools.common.exceptions import ELFError  # 90 ms, for those who launch workers only
+    from elftools.common.exceptions import ELFError  # 90 ms, only needed to launch workers
     from elftools.elf.elffile import ELFFile
     from elftools.elf.hash import ELFHashSection, GNUHashSection
     from elftools.elf.sections import SymbolTableSection
@@ -92,21 +92,21 @@ def _range_in(file: IO[bytes]) -> AddressRange | None:
             if symbol is not None and symbol["st_value"]:
                 begin = symbol["st_value"] - min(begins) // _PAGE * _PAGE
                 return AddressRange(begin, begin + symbol["st_size"])
-    except (ELFError, ValueError):  # no program that we know how to read
+    except (ELFError, ValueError):  # not a readable ELF file
         return None
     return None
 
 
 # Whether a running Python has a GIL, read from its own memory.
 #
-# A free-threaded build (3.13 and newer) starts without one. It switches the GIL on, for good, when a C module
-# is imported that does not declare that it runs without: only the running worker shows that. From 3.13 on
-# ``_PyRuntime`` begins with a table of offsets for debuggers: ``struct _Py_DebugOffsets``, in
+# A free-threaded build (3.13 and newer) starts without one. It switches the GIL on for good if a C module is
+# imported that does not declare support for free threading: only the running worker shows that. Since
+# 3.13, ``_PyRuntime`` begins with a table of offsets for debuggers: ``struct _Py_DebugOffsets``, in
 # ``Include/internal/pycore_runtime.h`` of 3.13 and ``pycore_debug_offsets.h`` of later versions. By that
-# table the flag of each interpreter's GIL is found. /proc/PID/mem may be read by those who may trace the
+# table the flag of each interpreter's GIL is found. Reading /proc/PID/mem needs permission to trace the
 # process.
 #
-# Interpreters of one process may have a GIL each (PEP 684); they are counted.
+# Interpreters of one process may each have a GIL (PEP 684); they are counted.
 
 _COOKIE = b"xdebugpy"
 _WORD = 8
@@ -127,9 +127,9 @@ class GilSeen:
 
 
 def gil_seen(proc: Path, pid: int, runtime: AddressRange) -> GilSeen | None:
-    """The GIL of *pid*, whose ``_PyRuntime`` is at *runtime*.
+    """Return the GIL of *pid*, whose ``_PyRuntime`` is at *runtime*.
 
-    None: its Python is older than 3.13 or newer than those known here, it has ended, or may not be read.
+    None: its Python is older than 3.13 or newer than the known versions, it has ended, or is not readable.
     """
     try:
         memory = os.open(proc / str(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -137,7 +137,7 @@ def gil_seen(proc: Path, pid: int, runtime: AddressRange) -> GilSeen | None:
         return None
     try:
         return _read_gil(memory, runtime.begin)
-    except (OSError, struct.error):  # it has ended, or frees that interpreter this moment
+    except (OSError, struct.error):  # it has ended, or is just freeing that interpreter
         return None
     finally:
         os.close(memory)
@@ -158,7 +158,7 @@ def _read_gil(memory: int, begin: int) -> GilSeen | None:
             break
         gils[_word(memory, interpreter + words[place])] = None
         interpreter = _word(memory, interpreter + words[_NEXT])
-    if not gils:  # it has only begun, or is at its end
+    if not gils:  # it is just starting or ending
         return None
     if not words[_FREE_THREADED]:
         return GilSeen(True, len(gils))

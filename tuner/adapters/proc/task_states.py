@@ -10,30 +10,30 @@ from pathlib import Path
 
 from tuner.adapters.proc.process_tree import ProcessTable
 
-# Whether a thread in state D is starting a child: told by the system call that it waits in.
+# Detection of threads in state D that are starting a child, by the system call in which they wait.
 #
-# A parent that starts its child by vfork, as `subprocess` does, or by a clone like it, as `posix_spawn` does,
-# waits in the kernel until the child runs its program, in state D. /proc/PID/task/TID/syscall shows that, and
-# only to those who may trace the process: root, or a process of the same user as far as the box lets it
-# (Yama's ptrace_scope of 1 allows it for descendants, and workers are tuner's).
+# A parent that starts its child by vfork, as `subprocess` does, or by a similar clone, as `posix_spawn` does,
+# waits in the kernel in state D until the child runs its program. /proc/PID/task/TID/syscall shows that, but
+# only with permission to trace the process: as root, or as the same user if the host allows it (Yama's
+# ptrace_scope of 1 allows it for descendants, and workers are descendants of tuner).
 
 #: platform.machine() -> numbers of the calls that start a child: clone, vfork (where it is a call), clone3
 STARTING_CALLS = {"x86_64": frozenset({56, 58, 435}), "aarch64": frozenset({220, 435})}
 
 
 class WaitingCalls:
-    """Reads in which system call threads wait."""
+    """Reader of the system calls in which threads wait."""
 
     def __init__(self, proc: Path, machine: str) -> None:
-        """*machine* as platform.machine() has it; of one that is not in `STARTING_CALLS` nothing is told."""
+        """Set up the reader; *machine* as in platform.machine(); if not in `STARTING_CALLS`: no data."""
         self._proc = str(proc)
         self._starting = STARTING_CALLS.get(machine)
 
     def is_starting_child(self, pid: int, thread: int) -> bool | None:
-        """Whether it waits in a call that starts a child.
+        """Return whether the thread waits in a call that starts a child.
 
-        None: that is not known, because the file may not be read, the thread waits no longer (then it holds
-        "running") or is gone, or the calls of this machine are not known.
+        None if unknown: the file is not readable, the thread does not wait any more (then the file contains
+        "running") or has ended, or the calls of this machine are unknown.
         """
         if self._starting is None:
             return None
@@ -58,7 +58,7 @@ _TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class StatesSeen:
-    """Tasks at one look."""
+    """Numbers of tasks by state, in one sample."""
 
     running: int = 0  #: in R
     blocked: int = 0  #: in D
@@ -68,10 +68,10 @@ class StatesSeen:
 
 @dataclass(slots=True)
 class StateTimes:
-    """For how long tasks were running (R) and uninterruptible (D): seconds x tasks, from looks.
+    """Time for which tasks were running (R) and uninterruptible (D): seconds x tasks, from samples.
 
-    A look stands until the next one, so that totals grow evenly, and what lies between two moments is what
-    was seen between them.
+    A sample is valid until the next one, so that totals grow evenly, and the difference between two moments
+    depends only on the samples between them.
     """
 
     running_s: float = 0.0
@@ -83,16 +83,16 @@ class StateTimes:
 
     @property
     def spawning_s(self) -> float | None:
-        """The part of `blocked_s` that was the start of a child; None: for too much of it nobody can tell."""
+        """The part of `blocked_s` in which children were started; None if too much of it is unknown."""
         return self._known_spawning_s if self._unknown_s <= MOST_UNKNOWN_RATIO * self.blocked_s else None
 
     def look(self, at_s: float, seen: StatesSeen) -> None:
-        """At *at_s* tasks are as *seen*."""
+        """Add the sample *seen*, taken at *at_s*."""
         self.advance(at_s)
         self._seen, self._at_s = seen, at_s
 
     def advance(self, at_s: float) -> None:
-        """Bring the totals up to *at_s*, with what was seen last."""
+        """Advance the totals to *at_s*, with the last sample."""
         if self._at_s is None or at_s <= self._at_s:
             return
         elapsed_s = at_s - self._at_s
@@ -104,29 +104,27 @@ class StateTimes:
 
 
 class ActiveTasks:
-    """Counts the active tasks of the box, and those of some processes with care.
+    """Counter of the active tasks of the host, with exact counts for the followed processes.
 
-    Counted is what the kernel's load average counts:
+    It counts the same tasks as the kernel's load average:
 
-    - **running**: tasks running or waiting for a core, anywhere on the box (fourth field of /proc/loadavg),
-      but for the one that reads it;
-    - **uninterruptible**: whichever is larger of two views. (a) /proc/stat's procs_blocked: tasks anywhere
-      on the box that wait for I/O. (b) Tasks in state D among the threads of the followed processes (the
-      workers) and, when (a) sees any, among the processes these started. (b) is there for what (a) cannot
-      see: a thread in vfork until its child runs its program, one that waits for a lock of the kernel.
+    - **running**: tasks running or waiting for a core, anywhere on the host (fourth field of /proc/loadavg),
 
-    Too few are counted when followed tasks are in D without I/O while strangers wait for I/O (the smaller
-    of the two numbers is lost); threads that started after `follow` and strangers in D without I/O are not
-    seen. In a container the running tasks and procs_blocked are still the host's, as its load average is:
-    there `n_own` is asked.
-
-    A followed thread in D is asked at once whether it is starting a child. One whose wait is over by then,
-    10 us later at most, counts as not starting one: so much of each start is missed. Of more than 64 threads
-    in D the rest is not asked, and of these it is not known.
+      except the one that reads it;
+    - **uninterruptible**: the larger of two numbers. (a) /proc/stat's procs_blocked: tasks anywhere on the
+      host that wait for I/O. (b) Tasks in state D among the threads of the followed processes (the workers)
+      and, if (a) is not 0, among the processes that these started. (b) includes tasks that (a) lacks: a
+      thread in vfork until its child runs its program, and one that waits for a lock of the kernel.
+    The count is too low if followed tasks are in D without I/O while other tasks wait for I/O (the smaller
+    number is lost). Threads started after `follow`, and other tasks in D without I/O, are not counted. In a
+    container, running tasks and procs_blocked are those of the host, like its load average: use `n_own`.
+    For a followed thread in D, the call is read at once to detect the start of a child. If its wait has ended
+    by then, at most 10 us later, it counts as not starting one: so much of each start is missed. Beyond 64
+    threads in D the call is not read, and counts as unknown.
     """
 
     def __init__(self, proc: Path, machine: str | None = None) -> None:
-        """*machine* as platform.machine() has it, and that is the default."""
+        """Set up the counter; *machine* is as in platform.machine(), the default."""
         self.followed = StatesSeen()  #: threads of the followed processes, at the last look
         self.has_lost = False  #: a followed thread has ended since `follow`: others may run in its place
         self._proc = str(proc)
@@ -144,7 +142,7 @@ class ActiveTasks:
         os.close(self._box)
 
     def follow(self, pids: Iterable[int]) -> None:
-        """From now on look at the threads that *pids* have now, and at no others."""
+        """Count the current threads of *pids* from now on, and no others."""
         wanted = {(pid, thread) for pid in pids for thread in self._table.thread_ids(pid)}
         for gone in self._files.keys() - wanted:
             self._forget(gone)
@@ -155,7 +153,7 @@ class ActiveTasks:
             n_kept += 1
 
     def n_active(self, n_running: int) -> int:
-        """Active tasks now, *n_running* of them (this one included) runnable."""
+        """Return the number of active tasks; *n_running* (this task included) are runnable."""
         n_waiting = self._n_waiting_for_io()
         self.followed = self._look()
         n_uninterruptible = self.followed.blocked
@@ -164,15 +162,15 @@ class ActiveTasks:
         return max(0, n_running - 1) + max(n_waiting, n_uninterruptible)
 
     def n_own(self) -> int:
-        """Active tasks now among the threads of the followed processes, and the processes these started.
+        """Return the number of active tasks among the threads of the followed processes and their descendants.
 
-        Of the latter their main threads only.
+        Of descendants, only the main threads count.
         """
         self.followed = self._look()
         return self.followed.running + self.followed.blocked + self._n_children_in("RD")
 
     def _n_waiting_for_io(self) -> int:
-        """procs_blocked, which comes after lines that grow with cores and devices; 0 where it is not told."""
+        """Read procs_blocked, after lines whose length depends on cores and devices; 0 if it is missing."""
         while (length := os.preadv(self._box, [self._buffer], 0)) == len(self._buffer):
             self._buffer = bytearray(2 * len(self._buffer))
         at = self._buffer.find(b"procs_blocked ", 0, length)
@@ -192,7 +190,7 @@ class ActiveTasks:
         return StatesSeen(n_running, n_blocked, n_spawning, n_unknown)
 
     def _is_spawning(self, task: tuple[int, int]) -> bool | None:
-        """Of a task that was in D a moment ago; False also when it is no longer."""
+        """Return whether a task that was just in D starts a child; False if it is not in D any more."""
         for _ in range(_TRIES):
             is_starting = self._calls.is_starting_child(*task)
             if is_starting is not None:
@@ -212,7 +210,7 @@ class ActiveTasks:
         return found
 
     def _state(self, task: tuple[int, int]) -> bytes:
-        """The letter after the name, which may hold brackets; empty when the task is gone or hidden."""
+        """Return the state letter, after the name, which may contain brackets; empty if ended or hidden."""
         file = self._files[task]
         try:
             line = self._read_once(task) if file is None else os.pread(file, 512, 0)
