@@ -17,20 +17,20 @@ class TooMuchError(OSError):
 
 
 class Bound:
-    """What one question may take: all of it, not each piece. Begins anew with ``renew``."""
+    """Limit of time and bytes for one request as a whole, not for each piece. ``renew`` starts the next."""
 
     def __init__(self, seconds: float, n_bytes: int) -> None:
         self._seconds, self._n_bytes = seconds, n_bytes
         self.renew()
 
     def renew(self) -> None:
-        """The next question begins."""
+        """Start the time and the bytes of the next request."""
         self._ends_s = time.monotonic() + self._seconds
         self._left_bytes = self._n_bytes
 
     @contextmanager
     def raised(self, seconds: float, n_bytes: int) -> Iterator[None]:
-        """Questions within the ``with`` block may take so much."""
+        """Use other limits for requests within the ``with`` block."""
         before = self._seconds, self._n_bytes
         self._seconds, self._n_bytes = seconds, n_bytes
         try:
@@ -39,23 +39,23 @@ class Bound:
             self._seconds, self._n_bytes = before
 
     def left_s(self) -> float:
-        """Seconds that are left, more than 0; TimeoutError when none are."""
+        """Return the remaining seconds, more than 0; raise TimeoutError if none remain."""
         left_s = self._ends_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError(f"the whole answer did not come in {render_duration(self._seconds)}")
         return left_s
 
     def take(self, n_bytes: int) -> None:
-        """So much has come; TooMuchError when it is more than may."""
+        """Count received bytes; raise TooMuchError if they exceed the limit."""
         self._left_bytes -= n_bytes
         if self._left_bytes < 0:
             raise TooMuchError(f"the answer is larger than {self._n_bytes >> 20} MiB")
 
 
 class BoundedSocket:
-    """*inner*, connected, with limits on what is received. Its own timeout holds for each piece besides.
+    """The connected socket *inner* with limits on the received data; its own timeout applies to each piece.
 
-    A peer that sends a byte now and then, or for ever, is within every timeout of a plain socket.
+    A peer that sends single bytes slowly, or for ever, keeps every timeout of a plain socket.
     """
 
     def __init__(self, inner: socket.socket, bound: Bound) -> None:
@@ -65,12 +65,12 @@ class BoundedSocket:
         return getattr(self._inner, name)
 
     def recv(self, n_bytes: int, flags: int = 0) -> bytes:
-        """As a socket's."""
+        """Receive like ``socket.recv``, within the limits."""
         part = bytearray(n_bytes)
         return bytes(part[: self.recv_into(part, n_bytes, flags)])
 
     def recv_into(self, buffer: Any, n_bytes: int = 0, flags: int = 0) -> int:
-        """As a socket's."""
+        """Receive like ``socket.recv_into``, within the limits."""
         own_s = self._inner.gettimeout()
         left_s = self._bound.left_s()
         if own_s is None or own_s > left_s:
@@ -83,7 +83,7 @@ class BoundedSocket:
         return n_received
 
     def sendall(self, content: Any, flags: int = 0) -> None:
-        """As a socket's, within the same time: a peer that takes a byte now and then holds nobody."""
+        """Send like ``socket.sendall``, within the same time, so that a slow reader cannot block it."""
         own_s = self._inner.gettimeout()
         left_s = self._bound.left_s()
         if own_s is None or own_s > left_s:
@@ -94,12 +94,12 @@ class BoundedSocket:
             self._inner.settimeout(own_s)
 
     def makefile(self, mode: str = "rb", buffering: int = -1) -> io.BufferedReader:  # noqa: ARG002
-        """To read from, as http.client does."""
+        """Return a file for reading, as http.client needs it."""
         return io.BufferedReader(_Received(self, self._inner.makefile("rb", buffering=0)), 65536)
 
 
 class _Received(io.RawIOBase):
-    """What a socket receives; as long as it is open, so is the socket."""
+    """Raw stream of the data that a socket receives; it keeps the socket open."""
 
     def __init__(self, connection: BoundedSocket, held: io.RawIOBase) -> None:
         self._connection, self._held = connection, held

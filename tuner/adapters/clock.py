@@ -10,18 +10,18 @@ if TYPE_CHECKING:
 
 
 class SystemClock:
-    """CLOCK_MONOTONIC to measure, CLOCK_REALTIME to label.
+    """CLOCK_MONOTONIC to measure durations, CLOCK_REALTIME for labels.
 
-    Both run at the same (NTP-corrected) rate, so they part only when somebody sets the wall clock or the box
-    is suspended: the monotonic one stands still meanwhile. That is how a window sees the clock jump.
+    Both run at the same (NTP-corrected) rate. They diverge only if the wall clock is set, or if the host is
+    suspended, which stops the monotonic clock. A window detects a clock jump by this difference.
     """
 
     def monotonic_s(self) -> float:
-        """Seconds since boot, time suspended left out."""
+        """Return the seconds since boot, without time suspended."""
         return time.monotonic()
 
     def wall_s(self) -> float:
-        """Seconds since 1970, as the box has it."""
+        """Return the seconds since 1970 by the host's clock."""
         return time.time()
 
     def sleep_until(self, at_s: float) -> None:
@@ -30,7 +30,7 @@ class SystemClock:
             time.sleep(left_s)
 
 
-# Time on a virtual box: it costs nothing, and passes only by sleeping.
+# Time of a simulated host: it passes only by sleeping, without waiting.
 
 
 STOP_S = 0.25  #: until a layout is gone
@@ -44,28 +44,28 @@ class VirtualClock:
         self._now_s = monotonic_s
 
     def monotonic_s(self) -> float:
-        """The time of the simulation."""
+        """Return the time of the simulation in seconds."""
         return self._now_s
 
     def wall_s(self) -> float:
-        """The same, as the box's clock shows it."""
+        """Return the simulated seconds since 1970."""
         return self._wall_s + self._now_s
 
     def sleep_until(self, at_s: float) -> None:
-        """Let time pass, at once."""
+        """Advance the time, without waiting."""
         self._now_s = max(self._now_s, at_s)
 
     @classmethod
     def resumed(cls, store: Store, stop_s: float = STOP_S) -> VirtualClock:
-        """The time at which the study in *store* was cut off or ended; of a new one, when it was created.
+        """Return a clock at the time when the study in *store* ended or was interrupted, or was created.
 
-        *stop_s* is what it takes until a layout is gone.
+        *stop_s* is the time in seconds that a layout needs to stop.
         """
         launches = store.launches()
         if not launches:
             return cls(store.study().created_wall_s)
         launch_id, last = launches[-1]
-        if last.heat is not None:  # those that took turns end in any order
+        if last.heat is not None:  # layouts that took turns end in any order
             of_heat = [one for _, one in launches if (one.block, one.heat) == (last.block, last.heat)]
             ends_s = [one.ended_wall_s for one in of_heat if one.ended_wall_s is not None]
             return cls(max([last.started_wall_s, *ends_s]))
@@ -77,5 +77,5 @@ class VirtualClock:
         return cls(windows[-1].started_wall_s + windows[-1].length_s + stop_s)
 
     def jump_wall(self, by_s: float) -> None:
-        """Somebody sets the clock."""
+        """Set the wall clock forward by *by_s* seconds."""
         self._wall_s += by_s

@@ -1,7 +1,7 @@
 """The lock that allows one tuner per host: two studies at once would disturb each other.
 
-The lock is flock(2) on a file that every user of the box can open. The guardian holds the same open file, so
-the box stays taken until a tuner that was killed has been cleaned up after.
+The lock is flock(2) on a file that every user of the host can open. The guardian keeps the same file open, so
+the host stays locked until the guardian of a killed tuner has cleaned up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Taken = Callable[[str, Path], ConfigError]
 
 
 def in_use(holder: str, path: Path) -> ConfigError:
-    """What is said of a box that another tuner has."""
+    """Return the error for a host that another tuner uses."""
     return ConfigError(
         f"this host is in use by another tuner: {holder}",
         hint=f"Wait for it or stop it: two studies would disturb each other ({path}).",
@@ -35,7 +35,7 @@ def in_use(holder: str, path: Path) -> ConfigError:
 
 
 def in_fleet(holder: str, path: Path) -> ConfigError:
-    """What is said of a box that has its worker in a fleet."""
+    """Return the error for a host whose worker is in a fleet."""
     return ConfigError(
         f"this host is in a fleet already: {holder}",
         hint=f"Stop that one first: a host serves one study at a time ({path}).",
@@ -46,16 +46,16 @@ def in_fleet(holder: str, path: Path) -> ConfigError:
 def box_held(
     study: str, path: Path | None = None, *, taken: Taken = in_use, waits_s: float = 0.0
 ) -> Iterator[int]:
-    """Hold the box for *study* inside the ``with`` block; gives the descriptor for the guardian to hold, too.
+    """Lock the host for *study* inside the ``with`` block; yield the descriptor for the guardian to keep.
 
-    Waits for a guardian that is still cleaning up; for others as long as *waits_s*.
+    It waits for a guardian that is still cleaning up, and for other holders up to *waits_s* seconds.
 
     Args:
-        path: the lock file; None: TUNER_LOCK, else /run/lock/tuner-box.lock, else /tmp/tuner-box.lock.
-        taken: what is said when somebody else has it, and who that is.
+        path: The lock file; None: TUNER_LOCK, else /run/lock/tuner-box.lock, else /tmp/tuner-box.lock.
+        taken: Makes the error for a locked host, from the description of its holder.
 
     Raises:
-        ConfigError: somebody else has the box (and who that is), or the file cannot be used as a lock.
+        ConfigError: another process has locked the host, or the file cannot be used as a lock.
     """
     path = path or usual_path()
     descriptor = _open(path)
@@ -72,23 +72,23 @@ def box_held(
 
 
 def usual_path() -> Path:
-    """The lock of this box, the same for all its users."""
+    """Return the default lock file of this host, the same for all its users."""
     if named := os.environ.get("TUNER_LOCK"):
         return Path(named)
     shared = Path("/run/lock")
-    # only where every user can: else root and others would lock different files
+    # only if every user can write there: else root and other users would lock different files
     everybody = shared.is_dir() and shared.stat().st_mode & stat.S_IWOTH
     return (shared if everybody else Path("/tmp")) / "tuner-box.lock"
 
 
 def holder_of(path: Path, *, proc: Path = Path("/proc")) -> str:
-    """Who holds the lock at *path*, in words; empty: nobody. Takes no lock and makes no file.
+    """Describe the holder of the lock at *path*; empty if it is free. Take no lock and make no file.
 
-    The kernel's table of locks tells, which names a file by its device and inode.
+    It is read from the kernel's table of locks, which names a file by its device and inode.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:  # nobody has made it yet, or it is not for us to read: then a study says so
+    except OSError:  # it does not exist, or is not readable: then a study reports the error
         return ""
     try:
         status = os.fstat(descriptor)
@@ -100,7 +100,7 @@ def holder_of(path: Path, *, proc: Path = Path("/proc")) -> str:
                     continue
                 locked, _, inode = words[5].rpartition(":")
                 holder = _read_holder(descriptor)
-                # btrfs and overlays call a file's device otherwise there: then the holder's word counts
+                # btrfs and overlays have another device there: then use the pid in the file
                 is_told = "pid" in holder and _lives(holder["pid"])
                 if inode == str(status.st_ino) and (locked == device or is_told):
                     return _describe(holder)
@@ -110,10 +110,10 @@ def holder_of(path: Path, *, proc: Path = Path("/proc")) -> str:
 
 
 def _open(path: Path) -> int:
-    """Open the lock file, or make it; never through a link, and without touching what it says.
+    """Open or create the lock file, never through a link, and without changing its content.
 
-    O_CREAT only when it is not there: fs.protected_regular refuses it for other users' files in sticky
-    folders. A file that another user made unwritable can still be locked.
+    O_CREAT is used only if the file does not exist: fs.protected_regular refuses it for files of other users
+    in sticky folders. A file that another user made unwritable can still be locked.
     """
     safely = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
@@ -141,8 +141,8 @@ def _make(path: Path, safely: int) -> int:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | safely, 0o666)
     except FileExistsError:
-        return os.open(path, os.O_RDWR | safely)  # somebody made it this moment
-    os.fchmod(descriptor, 0o666)  # whatever the umask
+        return os.open(path, os.O_RDWR | safely)  # another process has just made it
+    os.fchmod(descriptor, 0o666)  # independent of the umask
     return descriptor
 
 
@@ -166,13 +166,13 @@ def _take(descriptor: int, path: Path, taken: Taken, waits_s: float) -> None:
 
 def _write_holder(descriptor: int, study: str) -> None:
     words = {"pid": os.getpid(), "user": _user(), "study": study, "since_s": time.time()}
-    with suppress(OSError):  # not ours to write, or no room: the lock holds all the same
+    with suppress(OSError):  # not writable, or no space: the lock works without it
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(words).encode(), 0)
 
 
 def _read_holder(descriptor: int) -> dict[str, object]:
-    """What the holder wrote of itself; empty while it has not yet, or when it is something else."""
+    """Return the facts that the holder wrote into the file; empty if there are none yet, or invalid ones."""
     with suppress(OSError, ValueError):
         words = json.loads(os.pread(descriptor, 4096, 0))
         if isinstance(words, dict):
@@ -185,24 +185,24 @@ def _describe(holder: dict[str, object]) -> str:
         return "it has not written its name"
     since, when = holder.get("since_s"), "?"
     if isinstance(since, float):
-        with suppress(ValueError, OverflowError, OSError):  # anybody may have written it
+        with suppress(ValueError, OverflowError, OSError):  # any user may have written it
             when = datetime.fromtimestamp(since).strftime("%Y-%m-%d %H:%M:%S")
     text = f"pid {holder['pid']} of user {holder.get('user')}, study {holder.get('study')}, since {when}"
     return replace_unprintable(text, "?")
 
 
 def _lives(pid: object) -> bool:
-    """Whether the holder itself lives; one that has not said its pid yet does.
+    """Return whether the holder is alive; without a pid it is assumed to be.
 
-    A pidfd tells of every user's process; /proc may hide those of others (hidepid).
+    A pidfd works for processes of all users; /proc may hide those of other users (hidepid).
     """
     if not isinstance(pid, int) or pid < 1:
         return True
     try:
         descriptor = os.pidfd_open(pid)
-    except (ProcessLookupError, OverflowError):  # nobody has that pid, or nobody can
+    except (ProcessLookupError, OverflowError):  # no process has this pid, or it is no valid pid
         return False
-    except OSError:  # it cannot be told here
+    except OSError:  # unknown on this system
         return True
     try:
         ended = select.poll()

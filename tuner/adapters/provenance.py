@@ -29,13 +29,14 @@ def worker_facts(
     environment: Mapping[str, str],
     directory: str | None = None,
 ) -> dict[str, str]:
-    """What of its workers can be found out; what cannot is left out.
+    """Return the known facts about the workers, by name; unknown facts are left out.
 
     Args:
-        spawn_path_command: prints as JSON how the worker starts its children, where the worker knows.
-        command: what starts a worker: its interpreter is asked whether it has a GIL.
-        environment: what the worker finds beside tuner's own environment.
-        directory: where it runs.
+        spawn_path_command: Prints as JSON how the worker starts its children; None: the worker has no such
+            command.
+        command: Command of a worker; its interpreter prints whether it has a GIL.
+        environment: Variables of the worker in addition to tuner's environment.
+        directory: Folder in which it runs.
     """
     spawning = _spawn_path(spawn_path_command, {**os.environ, **environment}) if spawn_path_command else {}
     facts = {**spawning, **interpreter_facts(command, environment, directory)}
@@ -43,7 +44,7 @@ def worker_facts(
 
 
 def provenance() -> dict[str, str]:
-    """What can be found out of the box and of tuner; what cannot is left out."""
+    """Return the known facts about the host and tuner, by name; unknown facts are left out."""
     facts = {
         **describe_host(),
         "tuner": __version__,
@@ -66,8 +67,8 @@ def _os_name() -> str:
 
 
 def _hardware() -> dict[str, str]:
-    """What of the CPUs a study depends on and /proc tells differently on every machine."""
-    import psutil  # 40 ms: only a new study pays for it
+    """Return hardware facts that /proc has in a different form on each architecture."""
+    import psutil  # 40 ms, only for a new study
 
     frequency, physical = psutil.cpu_freq(), psutil.cpu_count(logical=False)
     return {
@@ -91,7 +92,7 @@ def _user() -> str:
 
 
 def _git_revision() -> str:
-    """The commit of the current folder, ``+`` behind it when files differ from it."""
+    """Return the commit of the current folder, with a ``+`` if files differ from it."""
     revision = _answer(["git", "rev-parse", "HEAD"])
     if not revision:
         return ""
@@ -108,7 +109,7 @@ def _spawn_path(command: Sequence[str], environment: Mapping[str, str]) -> Mappi
 
 
 def _answer(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """What a command prints; nothing when it fails, is not there or takes too long."""
+    """Return the output of a command; empty if it fails, does not exist or takes too long."""
     try:
         done = subprocess.run(
             command,
@@ -125,7 +126,7 @@ def _answer(command: Sequence[str], environment: Mapping[str, str] | None = None
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-# The Python that a worker's command line runs, and whether it has a GIL, by running it.
+# Interpreter of a worker's command line, and whether it has a GIL, found by running it.
 
 
 _WAIT_S = 20.0
@@ -141,7 +142,7 @@ _QUESTION = (
     "print(json.dumps([platform.python_implementation(), platform.python_version(),"
     " getattr(sys, '_is_gil_enabled', lambda: True)()]))"
 )
-# And what it is called by: 3.13, 3.13t.
+# Facts for its name, such as 3.13 or 3.13t.
 _NAME_QUESTION = (
     "import json, platform, sys, sysconfig;"
     "print(json.dumps([platform.python_implementation(), platform.python_version(),"
@@ -151,10 +152,10 @@ _NAME_QUESTION = (
 
 
 def interpreter_names(words: Sequence[str]) -> tuple[str, str] | None:
-    """What the interpreter *words* (a Python and its options) is called, by its own answer: short and whole.
+    """Run the interpreter *words* (a Python and its options); return its short and its full name.
 
-    ``3.13`` and ``3.13.5``; ``3.13t`` and ``3.13.5t`` where it is built for free threading, ``3.13t-gil``
-    where its GIL is switched on all the same; ``pypy3.10``. None: it is not here, or gives no answer.
+    Examples: ``3.13`` and ``3.13.5``; ``3.13t`` and ``3.13.5t`` if built for free threading, ``3.13t-gil`` if
+    its GIL is switched on; ``pypy3.10``. None: it does not exist, or gives no answer.
     """
     try:
         implementation, version, is_free_threaded, is_debug, has_gil = ask_interpreter(
@@ -171,17 +172,17 @@ def interpreter_names(words: Sequence[str]) -> tuple[str, str] | None:
 def interpreter_facts(
     command: Sequence[str], environment: Mapping[str, str], directory: str | None = None
 ) -> dict[str, str]:
-    """``worker_python`` (CPython 3.13.0) and ``worker_gil`` (on, off); nothing when they cannot be found out.
+    """Return ``worker_python`` (CPython 3.13.0) and ``worker_gil`` (on, off); empty if they are unknown.
 
-    The interpreter runs as the worker will start it: with its -X options, and *environment* in addition to
-    tuner's own. A module that does not know free threading may switch the GIL on later, when it is imported.
+    The interpreter is run like the worker: with its -X options, and *environment* in addition to tuner's
+    own. A module without support for free threading may switch the GIL on later, when it is imported.
 
     Args:
-        command: the worker's words: an interpreter, or a script whose first line names one; ``env`` may
-            stand before it, or what runs it in a project's environment (``uv run``): then that environment's
-            Python is asked. It is looked for in the PATH of *environment*, as the launch does.
-        environment: what the worker finds beside tuner's own environment.
-        directory: where it runs; None: tuner's current folder.
+        command: Command of the worker: an interpreter, or a script whose first line names one, possibly after
+            ``env`` or a runner such as ``uv run``, whose project's Python is then used. It is searched in the
+            PATH of *environment*, as in a launch.
+        environment: Variables of the worker in addition to tuner's environment.
+        directory: Folder in which it runs; None: tuner's current folder.
     """
     try:
         implementation, version, has_gil = ask_interpreter(_QUESTION, command, environment, directory)
@@ -193,7 +194,7 @@ def interpreter_facts(
 def ask_interpreter(
     question: str, command: Sequence[str], environment: Mapping[str, str], directory: str | None
 ) -> Sequence[Any]:
-    """What the interpreter of *command* prints as JSON; ValueError when it cannot be asked."""
+    """Run *question* in the interpreter of *command*; return its JSON output, or raise ValueError."""
     everything = {**os.environ, **environment}
     interpreter, assigned = interpreter_of(command, everything.get("PATH"), directory)
     if not interpreter:
@@ -219,12 +220,12 @@ def ask_interpreter(
 def interpreter_of(
     command: Sequence[str], path: str | None = None, directory: str | None = None
 ) -> tuple[list[str], dict[str, str]]:
-    """The interpreter that *command* runs, with its -X options (and ``uv run`` or the like before it), and
-    what ``env`` before it puts into the environment; no words when it names no Python.
+    """Return the interpreter of *command* with its -X options (after a runner such as ``uv run``), and the
+    variables that ``env`` before it sets; no words if the command names no Python.
 
     Args:
-        path: the PATH that the command is looked for in; None: tuner's own.
-        directory: as for ``interpreter_facts``.
+        path: PATH in which the command is searched; None: tuner's own.
+        directory: As for ``interpreter_facts``.
     """
     taken = parse_command(command)
     assigned = dict(taken.assigned)
@@ -261,7 +262,7 @@ def _find(word: str, path: str | None, directory: str | None) -> Path | None:
 
 
 def _x_options(words: Sequence[str]) -> list[str]:
-    """The -X options before the program that Python runs."""
+    """Return the -X options before the program that Python runs."""
     found = []
     rest = iter(words)
     for word in rest:
@@ -293,7 +294,7 @@ def _shebang(program: Path, path: str | None) -> list[str]:
 
 
 def _of_env(words: Sequence[str]) -> list[str]:
-    """What ``env`` runs: without its options (``-S``, ``-Spython3``, ``-vS``, ``-i``) and variables."""
+    """Return the command of ``env`` without options (``-S``, ``-Spython3``, ``-vS``, ``-i``) and variables."""
     rest = list(words)
     while rest:
         word = rest[0]
@@ -308,10 +309,10 @@ def _of_env(words: Sequence[str]) -> list[str]:
     return rest
 
 
-# Whether a worker's Python finds what its program imports first: asked, without an import of it.
+# Check that a worker's Python finds the first imports of its program, without importing them.
 
-# Of a module its package; of a script what it imports at its top level, up to the first module that may
-# change where Python looks: one of the standard library or among installed packages does not.
+# For a module, its package; for a script, its imports at the top level, up to the first module that may
+# change the import path: modules of the standard library and installed packages do not.
 _IMPORT_QUESTION = """
 import ast, importlib.util, json, os, sys
 module, file = sys.argv[1:3]
@@ -344,12 +345,12 @@ print(json.dumps(missing))
 def missing_import(
     command: Sequence[str], environment: Mapping[str, str], directory: str | None
 ) -> str | None:
-    """The package that *command* imports first and its Python has not; None: none is known to be missing.
+    """Return the first import of *command* that its Python does not find, or None if none is known.
 
     Args:
-        command: the worker's words.
-        environment: what the worker finds beside tuner's own environment.
-        directory: where it runs; None: tuner's current folder.
+        command: Command of the worker.
+        environment: Variables of the worker in addition to tuner's environment.
+        directory: Folder in which it runs; None: tuner's current folder.
     """
     everything = {**os.environ, **environment}
     taken = parse_command(command)
@@ -377,5 +378,5 @@ def missing_import(
         )
         data = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
-        return None  # whatever is wrong, the worker's launch will tell it
+        return None  # the launch of the worker reports the error
     return data if isinstance(data, str) else None

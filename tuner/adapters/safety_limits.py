@@ -20,14 +20,14 @@ WORTH_A_WORD_S = 5.0  #: of waiting for that
 
 
 class LimitsBrake:
-    """The port ``Brake``.
+    """Safety limits; implements the port ``Brake``.
 
     Args:
-        limits: what must not be passed.
-        leaves_out: a layout that passes one is left out, and the study goes on.
-        look: gives the box as it is now.
-        warn: gets a slug and a text: ``still-over``.
-        command: asked beside; None: there is none.
+        limits: The limits.
+        leaves_out: Whether the study continues without a layout that exceeds a limit.
+        look: Returns the current load and memory of the host.
+        warn: Receives a slug (``still-over``) and a text.
+        command: The user's command that checks a limit, or None.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LimitsBrake:
 
     @contextmanager
     def watching(self, facts: Mapping[str, str]) -> Iterator[LaunchBrake]:
-        """Look at one launch, from before it starts."""
+        """Check the limits of one launch, from before its start."""
         asking = nullcontext(None) if self._command is None else self._command.asking(facts)
         with asking as asked:
             self._watched = LaunchBrake(self._clock, Braking(self._limits), self._look, asked)
@@ -57,22 +57,22 @@ class LimitsBrake:
                 self._watched = None
 
     def check(self) -> None:
-        """Look once more at the launch that is being started, if there is one; cheap when called often.
+        """Check the limits of the launch that is being started, if any; cheap if called often.
 
         Raises:
-            Braked: a limit is passed.
+            Braked: a limit is exceeded.
         """
         if self._watched is not None:
             self._watched.check_while_starting()
 
     def still_over(self, facts: Mapping[str, str], stopped: Callable[[], bool]) -> str | None:
-        """See whether the box recovers while nothing runs."""
+        """Wait until the host recovers while nothing runs; return the exceeded limit, or None."""
         with self.watching(facts) as watched:
             began_s, reported = self._clock.monotonic_s(), False
             while (over := watched.over()) and not stopped():
                 waited_s = self._clock.monotonic_s() - began_s
                 if waited_s >= RECOVERS_WITHIN_S and watched.is_answered:
-                    over = watched.over()  # it may have answered since it was asked
+                    over = watched.over()  # the command may have answered since
                     break
                 if waited_s >= WORTH_A_WORD_S and not reported:
                     reported = True
@@ -82,7 +82,7 @@ class LimitsBrake:
 
 
 class LaunchBrake:
-    """The brake while one launch runs."""
+    """Safety limits of one launch."""
 
     def __init__(
         self, clock: Clock, braking: Braking, look: Callable[[], BoxNow], asked: AskedCommand | None
@@ -91,13 +91,13 @@ class LaunchBrake:
         self._next_s = float("-inf")  #: of a look while it starts
 
     def passed(self, reading: Reading | None) -> str | None:
-        """Look, and say what has passed its limit."""
+        """Check the limits; return a description of an exceeded one, or None."""
         items = None if reading is None else (reading.n_done_total, reading.n_failed_total)
         answer = None if self._asked is None else self._asked.answer()
         return self._braking.look(self._clock.monotonic_s(), self._look(), items, answer)
 
     def check_while_starting(self) -> None:
-        """At most once a second, whoever asks how often."""
+        """Check the limits at most once per second; raise Braked if one is exceeded."""
         now_s = self._clock.monotonic_s()
         if now_s < self._next_s:
             return
@@ -107,11 +107,11 @@ class LaunchBrake:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the command has ended once, or there is none."""
+        """Whether the command has ended once, or there is no command."""
         return self._asked is None or self._asked.answer() is not None
 
     def over(self) -> str | None:
-        """What is over a limit, however short; a command that has not answered yet counts as that."""
+        """Return the limit that is exceeded now, for any time; a command without an answer counts as one."""
         self.passed(None)
         if not self.is_answered:
             return self._braking.over or "the command of the safety limits has not answered"
@@ -119,10 +119,10 @@ class LaunchBrake:
 
 
 def read_box(proc: Path) -> BoxNow:
-    """Read load and memory from /proc: of the whole box, whatever container we are in.
+    """Read load and memory of the whole host from /proc, also in a container.
 
     Raises:
-        ConfigError: they are not there.
+        ConfigError: /proc does not contain them.
     """
     load, memory = read_once(f"{proc}/loadavg"), read_once(f"{proc}/meminfo")
     if not load or not memory:

@@ -15,10 +15,10 @@ LARGEST_BYTES = 16 << 20  #: of a page that people read
 
 
 def read_text(path: Path) -> str | None:
-    """The text of *path*, line ends as they are; None when there is no such file.
+    """Return the text of *path* with unchanged line ends, or None if there is no such file.
 
     Raises:
-        ConfigError: it cannot be read, is not UTF-8, or is no file: to open a pipe would wait for its writer.
+        ConfigError: it is unreadable, not UTF-8, or not a file (opening a pipe would wait for its writer).
     """
     try:
         found = _stat_or_none(path)
@@ -39,14 +39,13 @@ def read_text(path: Path) -> str | None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Make *text* the content of *path*, keeping its owner, mode and, when it is a link, the link.
+    """Replace the content of *path* by *text*; keep its owner and mode, and a symbolic link.
 
-    A reader sees the old text or the new one, never a part; on an error the old text stays.
-
+    A reader gets the old or the new text, never a part; on an error the old text stays.
     Raises:
-        ConfigError: the folder or disk does not take it; or there is something that is no file.
+        ConfigError: the folder or disk cannot be written, or *path* is not a regular file.
     """
-    target = path.resolve()  # a link stays a link: what it points to is replaced
+    target = path.resolve()  # replace the target of a link, not the link
     temporary: str | None = None
     try:
         before = _stat_or_none(target)
@@ -60,7 +59,7 @@ def replace_text(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, stat.S_IMODE(before.st_mode) if before else 0o666 & ~_umask())
         if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-            with contextlib.suppress(PermissionError):  # only root may give a file away; the mode is kept
+            with contextlib.suppress(PermissionError):  # only root may change the owner; the mode is kept
                 os.chown(temporary, before.st_uid, before.st_gid)
         os.replace(temporary, target)
         temporary = None
@@ -77,7 +76,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def _check_plain(path: Path, found: os.stat_result | None) -> None:
-    """Pipes, sockets and devices are refused; a folder tells its error when it is opened."""
+    """Reject pipes, sockets and devices; opening a folder fails later with its own error."""
     if found is None or stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
         return
     kinds = (

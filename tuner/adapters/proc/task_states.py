@@ -162,7 +162,7 @@ class ActiveTasks:
         return max(0, n_running - 1) + max(n_waiting, n_uninterruptible)
 
     def n_own(self) -> int:
-        """Return the number of active tasks among the threads of the followed processes and their descendants.
+        """Return the number of active tasks among the threads of the followed processes and descendants.
 
         Of descendants, only the main threads count.
         """

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from tuner.core.text.safe_text import redact, secrets_of, without
 
-# Keeps a log from filling the disk while somebody writes to it: what it began with is given back.
+# Limits the disk space of a log that is still being written, by freeing its beginning.
 #
-# A hole is punched below the part that is kept. The writer goes on at its end and does not notice, nor does a
-# reader who is behind by less than that part. One who is further behind finds zeros in the hole: it has to go
-# on where data begins (SEEK_DATA), and has lost what was in between. The end of the log is there to be told.
+# A hole is punched before the part that is kept. The writer continues at the end and is not affected, nor is
+# a reader that is behind by less than this part. A reader that is further behind reads zeros in the hole: it
+# has to continue where data begins (SEEK_DATA), and has lost the lines between. The end stays readable.
 
 KEPT_BYTES = 16 << 20  #: the end of a log that is longer
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
@@ -25,11 +25,11 @@ _STAT_BLOCK_BYTES = 512
 
 
 def truncate_log(log: Path, kept_bytes: int = KEPT_BYTES) -> bool:
-    """Give back all but the last *kept_bytes* of *log* once it takes twice as much; whether that was done.
+    """Free all but the last *kept_bytes* of *log* if it uses twice as much; return whether that was done.
 
-    On a file system without holes (NFS before 4.2) it is cut to nothing: its writer must append.
+    On a file system without holes (NFS before 4.2) it is truncated to 0 bytes, so its writer must append.
     """
-    with suppress(OSError):  # not there yet, or gone
+    with suppress(OSError):  # it does not exist yet, or any more
         if not _is_long(os.stat(log), kept_bytes):
             return False
         descriptor = os.open(log, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -41,8 +41,8 @@ def truncate_log(log: Path, kept_bytes: int = KEPT_BYTES) -> bool:
 
 
 def truncate_open_log(descriptor: int, kept_bytes: int = KEPT_BYTES) -> bool:
-    """As ``bound``, of a file that is open for writing."""
-    with suppress(OSError):  # tried again at the next look
+    """Do the same as `truncate_log` for a file that is open for writing."""
+    with suppress(OSError):  # tried again at the next call
         found = os.fstat(descriptor)
         if _is_long(found, kept_bytes):
             _give_back(descriptor, (found.st_size - kept_bytes) // _BLOCK_BYTES * _BLOCK_BYTES)
@@ -57,7 +57,7 @@ def _is_long(found: os.stat_result, kept_bytes: int) -> bool:
 def _give_back(descriptor: int, n_bytes: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     arguments = (descriptor, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(n_bytes))
-    # 32-bit glibc's fallocate takes 32 bits; musl (Alpine) may have that name alone, and takes 64
+    # fallocate of 32-bit glibc has 32-bit offsets; musl (Alpine) may have only this name, with 64 bits
     fallocate = getattr(libc, "fallocate64", None) or getattr(libc, "fallocate", None)
     if fallocate is not None:
         if fallocate(*arguments) == 0:
@@ -80,7 +80,7 @@ _ENDINGS = re.compile(r"(?:[\w.]+\.)?(?:SystemExit|KeyboardInterrupt|CancelledEr
 
 
 def beginning_of(path: Path) -> str:
-    """The first MB of a log; empty without one. It is looked through, never shown: secrets are in it."""
+    """Return the first MB of a log, or an empty text. Search it, but never print it: it may have secrets."""
     try:
         with path.open("rb") as file:
             return file.read(_BEGINNING_BYTES).decode("utf-8", "replace")
@@ -91,18 +91,17 @@ def beginning_of(path: Path) -> str:
 def last_lines(
     path: Path, n_lines: int = 5, *, environment: Mapping[str, str] | None = None, command: Sequence[str] = ()
 ) -> list[str]:
-    """The last *n_lines* that say something, printable and cut to 200 characters; empty without a log.
+    """Return the last *n_lines* that are not blank, printable and cut to 200 characters; empty without a log.
 
-    The exception of the last traceback comes first, where the program has logged its own shutdown since.
-
-    They are shown and kept, so secrets are hidden: what looks like one, those of tuner's environment and
-    those of the *command* and of the *environment* that the program had beside it.
+    The exception of the last traceback comes first if the program has logged its shutdown after it.
+    The lines are printed and stored, so secrets are hidden: texts that look like one, and those of tuner's
+    environment, of *command* and of *environment*, the program's additional variables.
     """
     try:
         text = _end_of(path)
     except OSError:
         return []
-    # as they were written: a secret may have several lines, or characters that nobody can print
+    # before splitting lines: a secret may have several lines, or unprintable characters
     text = without(text, secrets_of({**os.environ, **(environment or {})}, command))
     lines = (line.strip("\0")[:_LOOKED_AT_CHARACTERS] for line in text.split("\n"))
     said = [line for line in map(_printable, lines) if line]
@@ -122,7 +121,7 @@ def _exception(lines: Sequence[str]) -> int | None:
     for at, line in enumerate(lines):
         if line.startswith(_TRACEBACK):
             is_within = True
-        elif is_within and _EXCEPTION.match(line):  # in between, other processes may log
+        elif is_within and _EXCEPTION.match(line):  # other processes may log in between
             is_within = False
             if not _ENDINGS.match(line):
                 found = at
@@ -130,7 +129,7 @@ def _exception(lines: Sequence[str]) -> int | None:
 
 
 def _end_of(path: Path) -> str:
-    """The last whole lines: half a line may hold half a secret, which nobody would know."""
+    """Return the last complete lines: a part of a secret in half a line would not be detected."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         n_bytes = _READ_BYTES

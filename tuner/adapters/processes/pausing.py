@@ -1,7 +1,7 @@
 """Pausing a feeder's process: requests and replies over a pair of sockets.
 
-Standard library only, for the processes. Each word has a number, and its answer has the same: an answer that
-comes after the feeder has given up is not taken for that of the next word.
+Standard library only, for the processes. Each request has a number, and its reply has the same number, so
+that a reply after the timeout is not mistaken for the reply to the next request.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _PAUSE, _RESUME = "pause", "resume"
 
 
 class Asked(NamedTuple):
-    """A word of the feeder."""
+    """A request of the feeder."""
 
     number: int
     pauses: bool  #: False: it resumes
 
 
 class PausedProcess:
-    """The feeder's end. Use it in a ``with`` block; *descriptor* is for the process to inherit."""
+    """The feeder's end of the connection; its process inherits `descriptor`."""
 
     def __init__(self, process: str) -> None:
-        """*process* is its name for people: "the load generator"."""
+        """Make the sockets; *process* is the name in errors, such as "the load generator"."""
         self._name = process
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._n_asked = 0
@@ -36,34 +36,34 @@ class PausedProcess:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it was asked to pause, and not yet to resume."""
+        """Whether a pause was requested, and not yet a resume."""
         return self._is_paused
 
     @property
     def descriptor(self) -> int:
-        """The end of the process."""
+        """Descriptor of the process's end."""
         return self._theirs.fileno()
 
     def started(self) -> None:
-        """Let go of the end of the process, which has it by now: its own end is noticed then."""
+        """Close the process's end here after its start, so that the end of the process is detected."""
         self._theirs.close()
 
     def close(self) -> None:
-        """Let go of both ends."""
+        """Close both ends."""
         self._ours.close()
         self._theirs.close()
 
     def pause(self, within_s: float) -> None:
-        """Return once the process pauses.
+        """Pause the process, and wait until it does.
 
         Raises:
-            MeasurementError: it does not within so many seconds, or is gone.
+            MeasurementError: it does not pause within *within_s* seconds, or has ended.
         """
         self._is_paused = True
         self._ask(_PAUSE, within_s)
 
     def resume(self, within_s: float) -> None:
-        """Return once the process continues; nothing if it does not pause. Raises as `pause`."""
+        """Resume the process, if it is paused, and wait until it does. Raise the errors of `pause`."""
         if self._is_paused:
             self._ask(_RESUME, within_s)
             self._is_paused = False
@@ -87,23 +87,23 @@ class PausedProcess:
 
 
 class PausingProcess:
-    """The process' end."""
+    """The process's end of the connection."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
         self._is_open = True
 
     def fileno(self) -> int:
-        """The descriptor, which is readable once a word has come."""
+        """Return the descriptor, which is readable if there is a request."""
         return self._socket.fileno()
 
     @property
     def is_open(self) -> bool:
-        """Whether the feeder is there."""
+        """Whether the feeder has not closed the connection."""
         return self._is_open
 
     def hear(self, within_s: float = 0.0) -> Asked | None:
-        """Return the word that comes within so many seconds; None: none does."""
+        """Return the request that arrives within *within_s* seconds, or None."""
         poll = select.poll()
         if self._is_open:
             poll.register(self._socket, select.POLLIN)
@@ -119,8 +119,8 @@ class PausingProcess:
         return Asked(int(number), word == _PAUSE)
 
     def answer(self, asked: Asked) -> None:
-        """It is done."""
+        """Reply that the request is done."""
         try:
             self._socket.send(str(asked.number).encode())
-        except OSError:  # the feeder is gone
+        except OSError:  # the feeder has ended
             self._is_open = False

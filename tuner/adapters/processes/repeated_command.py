@@ -26,14 +26,13 @@ _SHOWN = 200
 
 
 class RepeatedCommand:
-    """Runs *command* (no shell) every *every_s*, one run at a time; facts are ``TUNER_...`` variables.
+    """A command (no shell) run every *every_s* seconds, one run at a time, with ``TUNER_...`` variables.
 
     Args:
-        command: exits with 0 to go on; the last line it prints is told if it does not.
-        timeout_s: then it is killed, which is no better than another exit code.
-
+        command: Exits with 0 to continue; otherwise the last line of its output is reported.
+        timeout_s: Time after which a run is killed, which counts as a failure.
     Raises:
-        ConfigError: there is no such command.
+        ConfigError: the command does not exist.
     """
 
     def __init__(self, clock: Clock, command: Sequence[str], every_s: float, timeout_s: float) -> None:
@@ -50,7 +49,7 @@ class RepeatedCommand:
 
     @contextmanager
     def asking(self, facts: Mapping[str, str]) -> Iterator[AskedCommand]:
-        """Ask within the ``with`` block; a run that goes on after it is killed."""
+        """Yield the runs of one launch; a run that lasts longer than the ``with`` block is killed."""
         data = {**os.environ, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
         with tempfile.TemporaryFile() as output:
             fcntl.fcntl(output, fcntl.F_SETFL, fcntl.fcntl(output, fcntl.F_GETFL) | os.O_APPEND)
@@ -63,10 +62,10 @@ class RepeatedCommand:
     def begin(
         self, environment: Mapping[str, str], output: IO[bytes]
     ) -> tuple[subprocess.Popen[bytes] | None, str]:
-        """Start a run; no process and why, when that fails.
+        """Start a run; return its process, or None and the reason of the failure.
 
-        Its output goes to a file: a child that it leaves in the background might hold a pipe for ever. Of one
-        that prints without end the end is kept.
+        Its output goes to a file, because a child in the background might keep a pipe open for ever. Of
+        endless output, the end is kept.
         """
         output.seek(0)
         output.truncate()
@@ -84,23 +83,23 @@ class RepeatedCommand:
             return None, f"{self._command[0]} cannot be run: {error.strerror}"
 
     def now_s(self) -> float:
-        """The time that answers carry."""
+        """Return the monotonic time in seconds for results."""
         return self._clock.monotonic_s()
 
     def is_due(self, began_s: float) -> bool:
-        """Whether the next run may begin, the last one having begun at *began_s*."""
+        """Return whether the next run may begin, after a run that began at *began_s*."""
         return self.now_s() >= began_s + self._every_s
 
     def is_late(self, began_s: float) -> bool:
-        """Whether a run has had its time."""
+        """Return whether a run that began at *began_s* has exceeded its time."""
         return self.now_s() >= began_s + self._timeout_s
 
     def too_late(self) -> str:
-        """What to say of a run that had to be killed."""
+        """Return the message for a run that had to be killed."""
         return f"{self._command[0]} did not end within {render_duration(self._timeout_s)}"
 
     def refusal(self, code: int, output: IO[bytes]) -> str | None:
-        """What a run that ended with *code* says; None: go on."""
+        """Return the message of a run that failed with *code*; None for code 0."""
         if code == 0:
             return None
         how = ending_in_words(code, ended="ended")
@@ -109,7 +108,7 @@ class RepeatedCommand:
 
 
 class AskedCommand:
-    """The runs of one launch. Each call of `answer` looks after them, and never waits."""
+    """The runs of one launch. Each call of `answer` starts or ends runs as needed, without waiting."""
 
     def __init__(self, command: RepeatedCommand, environment: Mapping[str, str], output: IO[bytes]) -> None:
         self._command, self._environment, self._output = command, environment, output
@@ -118,7 +117,7 @@ class AskedCommand:
         self._answer: CommandResult | None = None
 
     def answer(self) -> CommandResult | None:
-        """The latest one; None: no run has ended yet."""
+        """Return the latest result, or None if no run has ended yet."""
         command = self._command
         truncate_open_log(self._output.fileno())
         if self._process is not None:
@@ -138,7 +137,7 @@ class AskedCommand:
         return self._answer
 
     def close(self) -> None:
-        """Kill a run that goes on, with what it started, and reap it."""
+        """Kill the current run with its processes, and reap it."""
         process, self._process = self._process, None
         if process is not None:
             end_group(process)
@@ -155,7 +154,7 @@ def _last_line(output: IO[bytes]) -> str:
     return said[-1][-_SHOWN:] if said else ""
 
 
-# The user's own commands, run at certain moments of a study.
+# The user's hooks: commands at certain moments of a study.
 
 
 FINISHED = "finished"
@@ -163,7 +162,7 @@ _MOST_HOOK_BYTES = 16 * 1024  #: of each command, the end of it
 
 
 class CommandHooks:
-    """Argument lists by event; no shell. Facts are TUNER_... variables, output goes to stderr."""
+    """Hooks: commands by event, without a shell. Facts are TUNER_... variables; output goes to stderr."""
 
     def __init__(
         self,
@@ -178,7 +177,7 @@ class CommandHooks:
         self._output = output
 
     def run(self, event: str, facts: Mapping[str, str]) -> None:
-        """Run the commands of *event* one after the other; the first that fails ends it."""
+        """Run the commands of *event* in order; stop at the first failure, except after the study."""
         data = {"TUNER_EVENT": event, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
         for command in self._commands.get(event, ()):
             problem = self._problem(event, list(command), {**os.environ, **data})
@@ -189,9 +188,9 @@ class CommandHooks:
             self._warn(*hook_failed(f"the {event} hook {problem}"))
 
     def _problem(self, event: str, command: list[str], environment: dict[str, str]) -> str | None:
-        """Run one command; what went wrong, or None.
+        """Run one command; return a description of its failure, or None.
 
-        Its output goes through a file: a child that it leaves in the background may hold it open for ever.
+        Its output goes through a file, because a child in the background might keep a pipe open for ever.
         """
         with tempfile.TemporaryFile() as log:
             try:
@@ -211,6 +210,6 @@ class CommandHooks:
     def _show(self, event: str, log: IO[bytes]) -> None:
         size = log.seek(0, os.SEEK_END)
         log.seek(max(0, size - _MOST_HOOK_BYTES))
-        with suppress(OSError):  # nobody reads any more: no reason to stop measuring
+        with suppress(OSError):  # stderr is closed: no reason to stop measuring
             for line in log.read().decode("utf-8", "replace").splitlines():
                 (self._output or sys.stderr).write(f"[{event}] {line}\n")

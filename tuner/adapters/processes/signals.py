@@ -19,11 +19,11 @@ _AT_ONCE = (signal.SIGTERM, signal.SIGHUP)
 
 
 class SignalStop:
-    """The first Ctrl-C asks for the end of this window; the second one, SIGTERM and SIGHUP end it now.
+    """Stop by signals: the first Ctrl-C ends after the window; a second one, SIGTERM and SIGHUP end now.
 
-    "Now" is a KeyboardInterrupt in the main thread: it ends a sleep, and ``with`` blocks stop what they
-    started. It comes once: what follows is not heard, or the stopping itself would be stopped. With
-    *at_once* the first Ctrl-C is like SIGTERM, too.
+    "Now" is a KeyboardInterrupt in the main thread: it ends a sleep, and ``with`` blocks stop the processes
+    that they started. It is raised once; later signals are ignored, so that they cannot interrupt the
+    stopping. With *at_once* the first Ctrl-C is like SIGTERM.
     """
 
     def __init__(self, *, at_once: bool = False) -> None:
@@ -33,31 +33,31 @@ class SignalStop:
         self._raised = False
 
     def requested(self) -> bool:
-        """True after the first Ctrl-C, and after everything stronger."""
+        """Return whether a stop was requested, by the first Ctrl-C or a stronger signal."""
         return self._n_interrupts > 0 or self._raised
 
     def interrupted(self, number: int, _frame: FrameType | None) -> None:
-        """What the signal handlers call."""
+        """Handle a signal."""
         if self._raised:
             return
         if number == signal.SIGINT and not self._at_once:
             self._n_interrupts += 1
             if self._n_interrupts == 1:
-                with suppress(OSError):  # `2>&1 | tee log` has had the Ctrl-C, too
-                    os.write(2, b"\n" + FINISHING.encode() + b"\n")  # not print: we may be within one
+                with suppress(OSError):  # with `2>&1 | tee log`, tee got the Ctrl-C, too
+                    os.write(2, b"\n" + FINISHING.encode() + b"\n")  # not print, which may be just running
                 return
         self._raised = True
         for descriptor in self._terminals:
-            if not os.isatty(descriptor):  # it was closed: every further word would be an error
+            if not os.isatty(descriptor):  # the terminal was closed: further output would raise errors
                 os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), descriptor)
         raise KeyboardInterrupt
 
 
 @contextmanager
 def stopping_by_signal(*, at_once: bool = False) -> Iterator[SignalStop]:
-    """Handle the signals inside the block only; one that is ignored stays so (nohup).
+    """Handle the signals inside the block only; an ignored signal stays ignored (nohup).
 
-    What is said after it to whoever reads no more is lost, and no error: what was measured has its exit code.
+    Output after the block to a closed pipe is discarded without an error, to keep the study's exit code.
     """
     fill_closed_streams()
     stop = SignalStop(at_once=at_once)
@@ -74,7 +74,7 @@ def stopping_by_signal(*, at_once: bool = False) -> Iterator[SignalStop]:
 
 
 def _leave_unread_streams() -> None:
-    """Have stdout and stderr lead nowhere where they are pipes whose reader has ended."""
+    """Redirect stdout and stderr to /dev/null if they are pipes whose reader has ended."""
     for number in (1, 2):
         poll = select.poll()
         poll.register(number, 0)
@@ -85,11 +85,11 @@ def _leave_unread_streams() -> None:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """What a signal does in this process, it does at the end of the block.
+    """Delay the effect of signals in this process until the end of the block.
 
-    A program is started in such a block, and given to whoever ends it: an interrupt that comes while
-    `subprocess` starts it leaves a process that nobody knows. Masking the signals would do, too, but programs
-    inherit a mask. In other threads than the main one nothing is held: they are never interrupted.
+    A program is started and registered in such a block: an interrupt while `subprocess` starts it would
+    leave an unknown process. A signal mask would also work, but programs inherit it. Only the main thread
+    delays signals, because other threads are never interrupted.
     """
     came: list[int] = []
     with ExitStack() as restored:
@@ -109,31 +109,30 @@ def _deliver(came: list[int]) -> None:
 
 
 def fill_closed_streams() -> None:
-    """What was closed by whoever started us (``2>&-``) leads nowhere.
+    """Open /dev/null for standard streams that the parent closed (``2>&-``).
 
-    Else the next file, a study's, takes its number, and what is said would be written into it.
+    Otherwise the next opened file, such as a study, gets the number, and messages are written into it.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
     if sys.stdout is None:
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - as long as the process
     if sys.stderr is None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
 
 
-# A program in a process group of its own, so that a Ctrl-C at the terminal is tuner's to handle.
+# A program in a separate process group, so that only tuner handles a Ctrl-C at the terminal.
 
-
-# What the exit code of a program that tuner ran means, in words.
+# Exit codes of programs that tuner ran, in words.
 
 
 def ending_in_words(code: int, *, ended: str = "failed") -> str:
-    """How a program ended, to follow its name: "was killed by signal 9", or *ended* "with exit code 2".
+    """Describe the end of a program: "was killed by signal 9", or *ended* and "with exit code 2".
 
-    *code* is as :class:`subprocess.Popen` has it: below 0 it is a signal's number.
+    *code* is the ``returncode`` of :class:`subprocess.Popen`: below 0 it is the number of a signal.
     """
     return f"was killed by signal {-code}" if code < 0 else f"{ended} with exit code {code}"
 
@@ -145,12 +144,12 @@ _LEAVING_S = 2.0
 def running_in_own_group(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     """Run *command* (no shell) for the block; *options* are those of `subprocess.Popen`.
 
-    Where it has not ended by the end of the block it is killed with its group, and reaped; what one that
-    ended by itself has left behind stays. An interrupt waits until it is known whom to end. One that became
-    another user (sudo) may go on: it has no ``returncode`` then.
+    If it still runs at the end of the block, it is killed with its group, and reaped; children of a program
 
+    that ended before are left. Signals are delayed until the process is known. A program of another user
+    (sudo) may continue: then it has no ``returncode``.
     Raises:
-        OSError: it cannot be run.
+        OSError: the command cannot be run.
     """
     process = None
     try:
@@ -163,15 +162,15 @@ def running_in_own_group(command: Sequence[str], **options: Any) -> Iterator[sub
 
 
 def exit_code_of(process: subprocess.Popen[bytes]) -> int | None:
-    """How *process* ended, as its ``returncode`` has it; None: it runs.
+    """Return the exit code of *process*, in the form of ``returncode``; None if it runs.
 
-    It is not reaped, so that its number, and that of its group, is nobody else's until it is waited for.
+    It is not reaped, so that its pid and group id are not reused before it is waited for.
     """
     if process.returncode is not None:
         return process.returncode
     try:
         found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:  # SIGCHLD is ignored: nobody is told how children end
+    except ChildProcessError:  # SIGCHLD is ignored, so exit codes are lost
         return process.poll()
     if found is None:
         return None
@@ -179,14 +178,14 @@ def exit_code_of(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill *process*, which nobody has waited for, with the group that it leads, and reap it.
+    """Kill *process*, which must not be reaped yet, with its process group, and reap it.
 
-    All of it may have become another user's, whom we may not kill: it is waited for a moment, and left.
+    If all of it belongs to another user, so that it cannot be killed, wait a moment and leave it.
     """
     patience_s = None
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:  # it may end meanwhile
+    except ProcessLookupError:  # it has ended
         pass
     except PermissionError:
         patience_s = _LEAVING_S
@@ -194,5 +193,5 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
         process.wait(patience_s)
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
-            with suppress(OSError):  # what was not written yet
+            with suppress(OSError):  # data that was not written yet
                 pipe.close()

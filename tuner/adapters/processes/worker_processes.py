@@ -26,10 +26,10 @@ _shared: Any = None  #: in a worker: what every task needs
 def each_in_processes(
     function: Callable[[Any, Task], Result], shared: Any, tasks: Sequence[Task], n_processes: int
 ) -> Iterator[Result]:
-    """``function(shared, task)`` of each task, in the order of *tasks*; with one process, in this one.
+    """Yield ``function(shared, task)`` of each task, in the order of *tasks*; use no workers for one process.
 
-    *function* is a module's own; *shared* is sent to each worker once. A generator that is closed, or left
-    by an exception (Ctrl-C), ends its workers; they also end by themselves when we are killed.
+    *function* is at the top level of a module; *shared* is sent to each worker once. Closing the generator,
+    or an exception (Ctrl-C), ends its workers; they also end if this process is killed.
 
     Raises:
         TunerError: a worker was killed.
@@ -69,10 +69,10 @@ def each_in_processes(
 
 
 def _submit_deaf(executor: ProcessPoolExecutor, tasks: Sequence[Any]) -> list[Future[Any]]:
-    """Hand in the first tasks, one per worker: each starts one.
+    """Submit the first tasks, one per worker, each of which starts one.
 
-    Ctrl-C on a terminal reaches them too, and is none of their business: they start with it blocked, and so
-    it stays. For us it only waits.
+    Workers must ignore Ctrl-C at the terminal, so they start with SIGINT blocked, and it stays blocked. In
+    this process it is only delayed.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
