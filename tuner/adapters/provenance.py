@@ -294,7 +294,7 @@ def _shebang(program: Path, path: str | None) -> list[str]:
 
 
 def _of_env(words: Sequence[str]) -> list[str]:
-    """Return the command of ``env`` without options (``-S``, ``-Spython3``, ``-vS``, ``-i``) and variables."""
+    """Return the command that ``env`` runs, without options (``-S``, ``-vS``, ``-i``) and variables."""
     rest = list(words)
     while rest:
         word = rest[0]

@@ -177,7 +177,7 @@ class CommandHooks:
         self._output = output
 
     def run(self, event: str, facts: Mapping[str, str]) -> None:
-        """Run the commands of *event* in order; stop at the first failure, except after the study."""
+        """Run the commands of *event* in order; raise MeasurementError at a failure (`FINISHED`: warn)."""
         data = {"TUNER_EVENT": event, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
         for command in self._commands.get(event, ()):
             problem = self._problem(event, list(command), {**os.environ, **data})

@@ -23,7 +23,7 @@ from tuner.adapters.supervisord.sweep import RUN_ID
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
 
-# What the exec shim is told: one program to become, written as JSON.
+# The job of an exec shim: the program that it executes, as JSON.
 
 _BOOT_JOB = (
     "import sys; sys.path.append(sys.argv[1]);"
@@ -35,7 +35,7 @@ INTERNAL = ("TUNER_PARENT_PID", "TUNER_SHIM")
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom a program runs as."""
+    """The user and groups that a program runs as."""
 
     uid: int
     gid: int
@@ -44,7 +44,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A program and everything about its start; the shim adds *environment* to what it inherits."""
+    """A program and its start conditions; the shim adds *environment* to the inherited environment."""
 
     process: int  #: its number in the layout, from 0; -1 for supervisord
     program: str  #: absolute path of what is executed
@@ -63,14 +63,14 @@ class Job:
     starts_shims: bool = False  #: its children are shims, which check that it is their parent
 
     def write(self, path: Path) -> None:
-        """Put it where only this user can read it: environments hold secrets."""
+        """Write it to *path*, readable only by this user, because environments contain secrets."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             json.dump(asdict(self), file)
 
 
 def shim_command(*arguments: str) -> list[str]:
-    """The command line of the shim: a module, which Python has compiled; a script would take 2 ms more.
+    """Return the command line of the shim: a compiled module, because a script would take 2 ms more.
 
     ``-I -S``: no PYTHON* variables of the user, no site-packages.
     """
@@ -132,12 +132,12 @@ stdout_logfile_maxbytes=0
 
 
 def render_config(spec: ServiceSpec, processes: int, *, minfds: int, as_root: bool) -> str:
-    """The text of supervisord's configuration file for *processes* programs of *spec*."""
+    """Return the text of supervisord's configuration file for *processes* programs of *spec*."""
     return _TEMPLATE.format(
         socket=SOCKET,
         log=LOG,
         minfds=minfds,
-        user="user=0\n" if as_root else "",  # else supervisord logs a critical line
+        user="user=0\n" if as_root else "",  # without it, supervisord logs a critical line
         group=GROUP,
         program_log=_log_name("%(process_num)d"),
         processes=processes,
@@ -148,9 +148,9 @@ def render_config(spec: ServiceSpec, processes: int, *, minfds: int, as_root: bo
 
 
 def program_logs(folder: Path, n_programs: int) -> list[Path]:
-    """What the programs of a launch log to, in the order of their numbers: files in its folder of logs.
+    """Return the log files of the programs of a launch, by number, in its folder of logs.
 
-    One of the same name in the launch's own folder holds what a shim said before it had opened its log.
+    A file of the same name in the launch's own folder has the output of a shim before it opened its log.
     """
     return [folder / _log_name(str(process)) for process in range(n_programs)]
 
@@ -160,15 +160,15 @@ def _log_name(process: str) -> str:
 
 
 def supervisord_files(processes: int) -> int:
-    """How many files supervisord opens for so many programs, at most."""
+    """Return the largest number of files that supervisord opens for *processes* programs."""
     return _OWN_FILES + _FILES_PER_PROCESS * processes
 
 
 def open_files_needed(processes: int) -> int:
-    """How many files supervisord must be able to open.
+    """Return the number of files that supervisord must be able to open.
 
     Raises:
-        ConfigError: more than the hard limit; supervisord would only say something misleading.
+        ConfigError: it exceeds the hard limit, for which supervisord prints a misleading error.
     """
     needed = supervisord_files(processes)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -181,7 +181,7 @@ def open_files_needed(processes: int) -> int:
 
 
 def supervisord_job(folder: Path, marker: str) -> Job:
-    """supervisord itself: without site-packages but its own, in a session of its own, away from Ctrl-C."""
+    """Return the job of supervisord itself: only with its own package, in a new session without Ctrl-C."""
     shim = shim_command(str(folder))
     argv = (sys.executable, "-I", "-S", "-c", _BOOT, str(_supervisor_home()), "-c", CONFIG)
     return Job(
@@ -201,37 +201,37 @@ def supervisord_job(folder: Path, marker: str) -> Job:
 
 
 def _supervisor_home() -> Path:
-    """The folder that holds the ``supervisor`` package: 42 ms of CPU less than with all of site-packages."""
+    """Return the folder of the ``supervisor`` package, which saves 42 ms of CPU over all site-packages."""
     found = importlib.util.find_spec("supervisor")
     if found is None or found.origin is None:
         raise ConfigError("supervisor is not installed", hint="Run `pip install supervisor`.")
     return Path(os.path.abspath(found.origin)).parent.parent
 
 
-# Talks to a supervisord over its unix socket: with a timeout, one connection per call, nothing left open.
+# Client of a supervisord at its unix socket: with a timeout, and one connection per call.
 
 
 CALL_TIMEOUT_S = 10.0  #: answers take milliseconds, some 100 ms while it starts 24 workers
 
 
 class SupervisordRpc:
-    """The calls a launch needs. Each raises OSError when supervisord cannot be reached or does not answer."""
+    """The calls that a launch needs. Each raises OSError if supervisord is unreachable or does not answer."""
 
     def __init__(self, socket_path: Path, *, timeout_s: float = CALL_TIMEOUT_S) -> None:
         self._path = socket_path
         self.timeout_s = timeout_s
 
     def states(self) -> dict[str, tuple[str, int]]:
-        """Process name -> its state by name and its pid, 0 when it has none."""
+        """Return process name -> (name of its state, pid); the pid is 0 if there is none."""
         processes = self._call("supervisor.getAllProcessInfo")
         return {process["name"]: (process["statename"], process["pid"]) for process in processes}
 
     def stop_group(self, name: str) -> None:
-        """Send every process of the group its stop signal; returns before they have ended."""
+        """Send every process of the group its stop signal, without waiting for their end."""
         self._call("supervisor.stopProcessGroup", name, False)
 
     def shutdown(self) -> None:
-        """End supervisord; what still runs is stopped first."""
+        """End supervisord, which first stops the programs that still run."""
         self._call("supervisor.shutdown")
 
     def _call(self, method: str, *arguments: str | bool) -> Any:

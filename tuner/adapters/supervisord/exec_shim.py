@@ -1,8 +1,8 @@
 """The program that supervisord starts for each command: it becomes the command of a job file.
 
-A job is what ``supervisord.job.Job`` writes: never a shell, never a quoting rule. The order matters: the
-status pipe and the log first (every later failure can be read), limits and groups while still root,
-PR_SET_PDEATHSIG after setuid (which clears it), a look whether the parent died before that.
+A job file is written by ``config.Job``; no shell and no quoting are involved. The order matters: first the
+status pipe and the log (so that every later failure can be read), limits and groups while still root,
+PR_SET_PDEATHSIG after setuid (which clears it), then a check that the parent did not die before that.
 
 It starts once per process of a layout, all at the same time, so every import counts: typing, json (with re)
 and signal (with enum) took 12 of 24 ms of CPU. Hence JSON from the accelerator that json itself uses, and
@@ -29,7 +29,7 @@ _CANNOT_PREPARE, _CANNOT_RUN, _ORPHANED = 125, 126, 124  #: exit codes, as env(1
 
 
 class _Plain:
-    """How the scanner is to read JSON: as json.loads does. Python 3.15 added ``array_hook``."""
+    """Options of the JSON scanner, equal to those of json.loads. Python 3.15 added ``array_hook``."""
 
     strict = True
     object_hook = object_pairs_hook = array_hook = None
@@ -40,7 +40,7 @@ class _Plain:
 def _scanner() -> Any:
     try:
         return make_scanner(_Plain)  # type: ignore[arg-type]  # typeshed knows json's own use only
-    except AttributeError:  # a newer Python's scanner reads more attributes
+    except AttributeError:  # the scanner of a newer Python reads more attributes
         from json import JSONDecoder
 
         return JSONDecoder().scan_once  # type: ignore[attr-defined]  # in json since Python 2.6
@@ -50,7 +50,7 @@ _PARSE = _scanner()
 
 
 def main(job_path: str) -> None:
-    """Become the program of the job in *job_path*, or say on its status pipe and on stderr why not."""
+    """Execute the program of the job in *job_path*; write a failure to its status pipe and to stderr."""
     with open(job_path, encoding="utf-8") as file:
         job: dict[str, Any] = _PARSE(file.read(), 0)[0]
     doing, status, code = "report its start", None, _CANNOT_PREPARE
@@ -82,7 +82,7 @@ def _take_streams(output: str, user: dict[str, Any] | None) -> None:
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     if user is not None:
-        os.fchown(log, user["uid"], user["gid"])  # or the worker could not open /dev/stdout
+        os.fchown(log, user["uid"], user["gid"])  # otherwise the worker cannot open /dev/stdout
     os.dup2(log, 1)
     os.dup2(log, 2)
 
@@ -109,12 +109,12 @@ def _environment(job: dict[str, Any]) -> dict[str, str]:
     for name in job["without"]:
         environment.pop(name, None)
     if job["starts_shims"]:
-        environment[PARENT] = str(os.getpid())  # it stays our pid over the exec
+        environment[PARENT] = str(os.getpid())  # exec keeps the pid
     return environment
 
 
 def _follow_parent(death_signal: int) -> None:
-    """Get *death_signal* when the parent dies; end at once when it already has."""
+    """Request *death_signal* for the death of the parent; exit at once if it is already dead."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(death_signal), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -123,7 +123,7 @@ def _follow_parent(death_signal: int) -> None:
 
 
 def _restore_signals() -> None:
-    """Leave no signal ignored or blocked: supervisord and the guardian ignore some, and exec keeps that."""
+    """Reset all signals: supervisord and the guardian ignore some, and exec would keep that."""
     libc = ctypes.CDLL(None)
     for number in range(1, _N_SIGNALS + 1):
         libc.signal(number, None)  # SIG_DFL; refused for KILL, STOP and libc's own
@@ -131,7 +131,7 @@ def _restore_signals() -> None:
 
 
 def _report(status: int | None, process: int, error: str | None) -> None:
-    """A line of JSON: which process this is, and what went wrong."""
+    """Write a line of JSON with the number and pid of this process, and the error if there is one."""
     if status is not None:
         words = f'"error": {encode_basestring_ascii(error)}, ' if error is not None else ""
         os.write(status, f'{{{words}"process": {process}, "pid": {os.getpid()}}}\n'.encode())

@@ -1,12 +1,12 @@
 """Freezing and continuing the processes of a launch, except supervisord and the guardian.
 
-With a cgroup of version 2, the service is moved into a child of the launch's cgroup when it is frozen for
-the first time, because supervisord must stay awake: it collects children that die meanwhile. The children
-that these processes start later are in it, too. Without one, a cgroup of version 1 does the same; the
-guardian makes it, because it has to thaw it. Without either, processes are stopped by SIGSTOP, parents
-first: a parent that has stopped starts no more children.
+With a cgroup of version 2, the service is moved into a child of the launch's cgroup at the first freeze,
 
-The guardian continues everything before it ends a launch, so nothing stays frozen if one of them is killed.
+because supervisord must not be frozen: it reaps children that die meanwhile. Children that these processes
+start later are in it, too. Otherwise a cgroup of version 1 is used; the guardian makes it, because it has to
+thaw it. Without either, processes are stopped by SIGSTOP, parents first, because a stopped parent cannot
+start more children.
+The guardian thaws all processes before it ends a launch, so none stays frozen if tuner is killed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Freezing:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the service is frozen just now."""
+        """Whether the service is frozen now."""
         return self._is_frozen
 
     def thaw(self) -> None:
@@ -85,7 +85,7 @@ class Freezing:
         self._is_frozen = False
 
     def _freezable(self, deadline: float) -> str | None:
-        """The cgroup that holds the whole service; None: there is none that can be frozen."""
+        """Return a cgroup that contains the whole service and can be frozen, or None."""
         if not self._has_looked:
             self._has_looked = True
             self._cgroup = self._child_of_launch(deadline) or self._of_version_1(deadline)
@@ -107,7 +107,7 @@ class Freezing:
         return child
 
     def _of_version_1(self, deadline: float) -> str | None:
-        """Move every descendant of the guardian but supervisord there."""
+        """Move all descendants of the guardian except supervisord to a cgroup of version 1; None: impossible."""
         cgroup = self._guardian.freezer()
         if cgroup is None:
             return None
@@ -120,14 +120,14 @@ class Freezing:
         return cgroup
 
     def _gather(self, launch: str, cgroup: str, deadline: float) -> None:
-        """Move the processes in the cgroup *launch* itself, but for supervisord, to *cgroup* below it."""
+        """Move the processes in the cgroup *launch* itself, except supervisord, to *cgroup* below it."""
         while others := launch_cgroup.own_members(launch) - {self._supervisord_pid}:
             _raise_if_late(deadline, others)
             _move(others, cgroup)
 
 
 class _Signals:
-    """Stops and continues the descendants of the guardian, but for supervisord."""
+    """Stopping and continuing of the guardian's descendants, except supervisord, by signals."""
 
     def __init__(self, guardian_pid: int, supervisord_pid: int) -> None:
         self._guardian_pid, self._supervisord_pid = guardian_pid, supervisord_pid
@@ -135,21 +135,21 @@ class _Signals:
         self._stopped: dict[tuple[int, int], int] = {}  #: pidfd by pid and start, in the order of stopping
 
     def service_pids(self) -> set[int]:
-        """Those that live now."""
+        """Return the pids of the service that are alive."""
         return {one.pid for one, _ in self._family()}
 
     def stop_all(self, deadline: float) -> None:
-        """Return once all have stopped.
+        """Stop all processes, and wait until they have stopped.
 
         Raises:
-            MeasurementError: some have not by *deadline*.
+            MeasurementError: some have not stopped by *deadline*.
         """
         while running := self._stop_running():
             _raise_if_late(deadline, running)
             time.sleep(_LOOK_EVERY_S)
 
     def continue_all(self) -> None:
-        """Children first: a master that looks after its workers finds them at work."""
+        """Continue children first, so that a master that checks its workers finds them running."""
         while self._stopped:
             _, descriptor = self._stopped.popitem()
             with suppress(OSError):  # it has ended meanwhile
@@ -157,7 +157,7 @@ class _Signals:
             os.close(descriptor)
 
     def _stop_running(self) -> set[int]:
-        """Stop those that run, and return their pids; they may still run when this returns."""
+        """Send SIGSTOP to running processes; return their pids, which may still run at that moment."""
         running = set()
         for one, parent in self._family():
             if one.state not in _STOPPED:
@@ -167,10 +167,10 @@ class _Signals:
         return running
 
     def _is_awaited(self, one: ProcessStat, parent: ProcessStat | None) -> bool:
-        """Whether *parent* waits in the kernel until *one* has become another program (vfork).
+        """Return whether *parent* waits in the kernel until *one* executes another program (vfork).
 
-        If it were stopped now, its parent would wait in uninterruptible sleep until it is continued, and
-        count as load.
+        If *one* were stopped now, its parent would be in uninterruptible sleep until it continues, and count
+        as load.
         """
         if parent is None or not one.is_copy:
             return False
@@ -192,8 +192,8 @@ class _Signals:
             signal.pidfd_send_signal(self._stopped[key], signal.SIGSTOP)
 
     def _family(self) -> list[tuple[ProcessStat, ProcessStat | None]]:
-        """Each living process with its parent, if that is of the service, parents before children."""
-        self._table = ProcessTable(Path("/proc"))  # a new one: it may remember who is whose child
+        """Return each living process with its parent, if that is in the service, parents before children."""
+        self._table = ProcessTable(Path("/proc"))  # a new one, because a table may cache children
         found: list[tuple[ProcessStat, ProcessStat | None]] = []
         roots = self._guardian_pid, self._supervisord_pid
         todo: deque[tuple[int, ProcessStat | None]] = deque(
@@ -204,7 +204,7 @@ class _Signals:
             one = self._table.stat(pid)
             if pid == self._supervisord_pid or one is None:
                 continue
-            if one.state not in _GONE or one.n_threads > 1:  # only its first thread has ended
+            if one.state not in _GONE or one.n_threads > 1:  # else only its first thread has ended
                 found.append((one, parent))
                 todo += ((child, one) for child in self._table.children(pid, one.n_threads))
         return found

@@ -1,7 +1,7 @@
 """tuner's side of the guardian process: starts it, sends requests, and detects its end.
 
-A guardian that was killed takes supervisord along (PR_SET_PDEATHSIG); the launch then reports it, tuner
-itself ends what is left, by marker, and the next launch starts another guardian.
+If a guardian is killed, supervisord also ends (PR_SET_PDEATHSIG). The launch then reports it, tuner itself
+ends the remaining processes, found by their marker, and the next launch starts another guardian.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BOOT = (
 
 @contextlib.contextmanager
 def children_marked(marker: str) -> Iterator[None]:
-    """What this process starts inside the block (feeders, hooks) is ended by its guardian if it is killed."""
+    """Mark processes started in the block (feeders, hooks), so that the guardian ends them if tuner dies."""
     before = os.environ.get(STUDY_ID)
     os.environ[STUDY_ID] = marker
     try:
@@ -50,7 +50,7 @@ def children_marked(marker: str) -> Iterator[None]:
 
 
 class Guardian:
-    """One guardian process. Launches are told to it before anything of theirs exists."""
+    """One guardian process. Each launch is announced to it before it has files or processes."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class Guardian:
         """Start the process.
 
         Args:
-            held: descriptors it keeps open as long as it lives (the box lock).
-            scratch: folders it removes when tuner ends without ``close()``.
-            cgroups: below it each launch gets a cgroup of its own; None: none.
-            freezers: below it a launch that is to be frozen gets a cgroup of version 1; None: none.
+            held: Descriptors that it keeps open during its life (the host lock).
 
+            scratch: Folders that it removes if tuner ends without ``close()``.
+            cgroups: Parent of a separate cgroup for each launch; None: no cgroups.
+            freezers: Parent of a cgroup of version 1 for each launch to be frozen; None: none.
         Raises:
             MeasurementError: it ended at once, or does not answer.
         """
@@ -105,19 +105,19 @@ class Guardian:
             raise
 
     def alive(self) -> bool:
-        """Whether it still guards."""
+        """Return whether the process runs."""
         return self._process.poll() is None
 
     @property
     def cgroup(self) -> str | None:
-        """The cgroup of the launch under way; None: it has none."""
+        """The cgroup of the current launch, or None."""
         return self._cgroup
 
     def freezer(self) -> str | None:
-        """The cgroup of version 1 that freezes, for the launch under way; it is made at the first call.
+        """Return the freezer cgroup of version 1 of the current launch, made at the first call.
 
         Returns:
-            Its folder, empty at first; None: there can be none.
+            Its folder, without processes at first; None if it cannot be made.
         """
         if self._freezer is None and self._freezers is not None:
             with contextlib.suppress(MeasurementError):
@@ -125,13 +125,13 @@ class Guardian:
         return self._freezer
 
     def expect(self, folder: Path, stop_signal: int) -> Swept:
-        """Announce a launch that will live in *folder* (not there yet); end what is left of earlier ones."""
+        """Announce a launch that will use *folder* (not yet made); end the rest of earlier launches."""
         self._folder, self._freezer = folder, None
         request = {"do": "expect", "folder": str(folder), "stop_signal": stop_signal, "grace_s": GRACE_S}
         return _swept(self._ask(request))
 
     def start(self, job: Path) -> int:
-        """Start the program of *job* as the guardian's child; gives its pid."""
+        """Start the program of *job* as a child of the guardian; return its pid."""
         argv = shim_command(str(job))
         request = {"do": "start", "argv": argv, "environment": dict(os.environ), "cgroups": self._cgroups}
         answer = self._ask(request)
@@ -139,7 +139,7 @@ class Guardian:
         return int(answer["pid"])
 
     def end(self, *, grace_s: float = GRACE_S) -> Swept:
-        """End whatever is left of the launch and remove its folder; done here when the guardian is gone."""
+        """End the rest of the launch and remove its folder; done in this process if the guardian is dead."""
         with contextlib.suppress(MeasurementError):
             return _swept(self._ask({"do": "end", "grace_s": grace_s}))
         began = started_ticks(os.getpid())
@@ -152,20 +152,20 @@ class Guardian:
         return swept
 
     def last_words(self) -> str:
-        """The last line that it, or supervisord before it had a log, wrote to stderr; empty: none."""
-        # not by the descriptor's own offset, at which both write
+        """Return the last line on stderr of the guardian, or of supervisord before it had a log; or ""."""
+        # not at the offset of the descriptor, which is the position for writing
         words = os.pread(self._words.fileno(), _WORDS_BYTES, max(0, self._n_words() - _WORDS_BYTES))
         lines = words.decode("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else ""
 
     def close(self) -> None:
-        """Let it clean up and go; scratch folders stay, and so does what hooks left running."""
+        """End it after it has cleaned up; scratch folders and processes left by hooks stay."""
         with contextlib.suppress(MeasurementError):
             self._ask({"do": "release"})
         self._control.close()
         try:
             self._process.wait(_CLOSE_TIMEOUT_S)
-        except subprocess.TimeoutExpired:  # stuck in the kernel, or stopped: it would keep the box locked
+        except subprocess.TimeoutExpired:  # stuck in the kernel, or stopped: it would keep the host locked
             self._process.kill()
             self._process.wait()
         self._words.close()
@@ -175,7 +175,7 @@ class Guardian:
         answer: dict[str, Any] = {}
         try:
             self._control.sendall(json.dumps({**request, "n": self._n_asked}).encode() + b"\n")
-            while answer.get("n") != self._n_asked:  # an earlier one was interrupted before it was heard
+            while answer.get("n") != self._n_asked:  # skip the reply to an interrupted earlier request
                 answer = json.loads(self._hear())
         except TimeoutError as error:
             raise MeasurementError(f"the guardian process {self.pid} does not answer") from error
@@ -203,7 +203,7 @@ def _swept(answer: dict[str, Any]) -> Swept:
     return Swept(tuple(answer["met"]), tuple(answer["killed"]), tuple(answer["left"]))
 
 
-# Folders that live for a while: a launch's private one with a short path, and a study's scratch.
+# Temporary folders: a private one of a launch with a short path, and scratch folders of a study.
 
 
 #: a unix socket's path has 107 bytes, and supervisord first binds "SOCKET.PID" (7 digits at most)
@@ -211,10 +211,10 @@ _LONGEST_SOCKET = 107 - 8
 
 
 def new_run_folder(root: Path | None, socket_name: str) -> Path:
-    """A path, not made yet, for one launch's folder: below *root*, else TMPDIR, else where paths are short.
+    """Return a new path for a launch's folder: below *root*, else TMPDIR, else a folder with a short path.
 
     Raises:
-        ConfigError: nowhere can be written, or *root* is too long or cannot be written.
+        ConfigError: no folder is writable, or *root* is too long or not writable.
     """
     name = f"tuner-{secrets.token_hex(4)}"
     refused = []
@@ -233,16 +233,16 @@ def new_run_folder(root: Path | None, socket_name: str) -> Path:
 
 
 def new_scratch_path(root: Path) -> Path:
-    """A path below *root*, not made yet, so that the guardian can be told of it first."""
+    """Return a new path below *root*, not made yet, so that it can be announced to the guardian first."""
     return root / f"tuner-{secrets.token_hex(4)}"
 
 
 @contextmanager
 def scratch_folder(folder: Path, mode: int, owner: tuple[int, int] | None = None) -> Iterator[None]:
-    """Make *folder* for the ``with`` block; *owner* is a user and group id, when not tuner's own.
+    """Make *folder* for the ``with`` block; *owner* is a user and group id, or None for tuner's.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: *folder* cannot be made.
     """
     try:
         folder.mkdir(0o700)
@@ -252,7 +252,7 @@ def scratch_folder(folder: Path, mode: int, owner: tuple[int, int] | None = None
             hint="Make room there, or set TMPDIR to another folder.",
         ) from error
     try:
-        folder.chmod(mode)  # whatever the umask
+        folder.chmod(mode)  # independent of the umask
         if owner is not None:
             os.chown(folder, *owner)
         yield
@@ -263,5 +263,5 @@ def scratch_folder(folder: Path, mode: int, owner: tuple[int, int] | None = None
 def _usual_parents() -> Iterator[Path]:
     yield Path(tempfile.gettempdir())
     yield from map(Path, ("/tmp", "/var/tmp"))
-    if "XDG_RUNTIME_DIR" in os.environ:  # last: it is memory, and logs may be long
+    if "XDG_RUNTIME_DIR" in os.environ:  # last, because it is in memory, and logs may be long
         yield Path(os.environ["XDG_RUNTIME_DIR"])

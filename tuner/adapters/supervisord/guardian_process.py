@@ -1,12 +1,12 @@
 """The guardian: a small process that starts supervisord, and ends all processes of a launch if tuner dies.
 
-It is the parent of supervisord and the subreaper of all that comes of it, in a session of its own, deaf to
-Ctrl-C, TERM and HUP, and asleep in poll() until something happens:
+It is the parent of supervisord and the subreaper of all its descendants, in a separate session. It ignores
 
-- tuner asks for something (a JSON line on a socket, answered by one);
-- supervisord ends without having been asked: the rest of the launch is ended, its socket unlinked;
-- tuner ends: the same, and the guardian ends, too. A tuner that has not said so before was killed: then
-  its folders are removed, and what its feeder and hooks left is ended as well.
+Ctrl-C, TERM and HUP, and sleeps in poll() until an event:
+- tuner sends a request (a JSON line on a socket, with one line as reply);
+- supervisord ends without a request: the rest of the launch is ended, and its socket removed;
+- tuner ends: the same, and the guardian ends, too. If tuner did not announce its end, it was killed: then
+  its folders are removed, and the processes of its feeder and hooks are ended as well.
 
 Standard library only, started with ``-I -S``: about 10 MB and no CPU while it waits.
 """
@@ -56,10 +56,10 @@ class GuardianProcess:
         self._wake = _wake_descriptor()
 
     def serve(self) -> None:
-        """Do what tuner asks until it has ended, then clean up."""
+        """Execute the requests of tuner until it has ended, then clean up."""
         tuner = os.pidfd_open(self._tuner_pid)
         if os.getppid() != self._tuner_pid:
-            return  # it ended before we could look; nothing has been started
+            return  # tuner ended before pidfd_open; nothing has been started
         poll = select.poll()
         for descriptor in (tuner, self._control.fileno(), self._wake):
             poll.register(descriptor, select.POLLIN)
@@ -85,7 +85,7 @@ class GuardianProcess:
             remove_tree(folder)
 
     def _listen(self) -> bool:
-        """Answer what tuner asks; False when it has closed its end."""
+        """Execute and answer the requests of tuner; return False if it has closed its end."""
         with contextlib.suppress(ConnectionError):
             received = self._control.recv(1 << 16)
             self._heard += received
@@ -126,10 +126,10 @@ class GuardianProcess:
             return {"error": str(error)}
 
     def _start(self, argv: list[str], environment: dict[str, str], cgroups: str | None) -> dict[str, Any]:
-        """Start supervisord, in a cgroup of the launch's own below *cgroups*; tells what hindered that.
+        """Start supervisord in a new cgroup below *cgroups*; return pid, cgroup, and why there is no cgroup.
 
         Raises:
-            OSError: it cannot be executed.
+            OSError: supervisord cannot be executed.
         """
         environment = {**environment, _PARENT: str(os.getpid())}
         waiting, going = os.pipe()
@@ -138,7 +138,7 @@ class GuardianProcess:
         if pid == 0:
             try:
                 os.close(going)
-                os.read(waiting, 1)  # until it is where it is to be: what it starts would stay outside
+                os.read(waiting, 1)  # wait until it is in the cgroup, which only new children inherit
                 os.execve(argv[0], argv, environment)
             except OSError as error:
                 os.write(failed, f"cannot run {argv[0]}: {error.strerror}".encode())
@@ -182,18 +182,18 @@ class GuardianProcess:
         return swept
 
     def _first_signal(self, one: Found) -> int:
-        """TERM for supervisord, which sends its workers what they want; HUP would make it start them anew."""
+        """Return TERM for supervisord, which sends workers their stop signal; HUP would restart them."""
         return signal.SIGTERM if one.pid == self._supervisord else self._stop_signal
 
     def _reap(self) -> None:
-        """Collect dead children; supervisord may be one of them."""
+        """Reap dead children; supervisord may be one of them."""
         with contextlib.suppress(ChildProcessError):
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
                 if pid == self._supervisord:
                     self._supervisord = None
 
     def _remove_cgroups(self) -> None:
-        """Of a launch that is over. One that cannot be emptied stays, for the next guardian."""
+        """Remove the cgroups of a finished launch; one that is not empty is left for the next guardian."""
         for folder in (self._cgroup, self._freezer):
             if folder is not None:
                 launch_cgroup.remove(folder)
@@ -206,7 +206,7 @@ class GuardianProcess:
 
 
 def main() -> None:
-    """``MARKER CONTROL_FD TUNER_PID [FD ...]``: further descriptors (the box lock) are only held."""
+    """Run with ``MARKER CONTROL_FD TUNER_PID [FD ...]``; further descriptors (host lock) are kept open."""
     marker, control, tuner_pid = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     for number in _DEAF_TO:
         signal.signal(number, signal.SIG_IGN)
@@ -219,7 +219,7 @@ def main() -> None:
 
 
 def _last_words(failing: int) -> str:
-    """What a child says that cannot be executed; empty once it is, for exec closes its end."""
+    """Return the error of a child that cannot be executed; empty if it is, because exec closes its end."""
     poll = select.poll()
     poll.register(failing, select.POLLIN)
     try:
@@ -229,7 +229,7 @@ def _last_words(failing: int) -> str:
 
 
 def _wake_descriptor() -> int:
-    """A descriptor that becomes readable when a child ends."""
+    """Return a descriptor that becomes readable when a child ends."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -246,7 +246,7 @@ def _unlink_sockets(folder: str) -> None:
 
 
 def remove_tree(folder: str) -> None:
-    """Remove *folder* without ever following a link; what cannot be removed stays."""
+    """Remove *folder* without following links; entries that cannot be removed stay."""
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(folder)):
             if entry.is_dir(follow_symlinks=False):

@@ -32,13 +32,13 @@ from tuner.core.text.figures import pluralize
 if TYPE_CHECKING:
     from tuner.adapters.supervisord.freezing import Freezing
 
-# The workers of one launch, watched without asking supervisord: pidfd for life, /proc for threads.
+# The workers of one launch, watched independently of supervisord: by pidfd for their end, /proc for threads.
 
 _PROC_TASK_LINKS = 2  #: links of /proc/PID/task that are no threads
 
 
 def n_threads_of(pid: int) -> int | None:
-    """How many threads *pid* has now; None when it has just ended, or is hidden from us (hidepid)."""
+    """Return the number of threads of *pid*; None if it has just ended, or is hidden (hidepid)."""
     try:
         return os.stat(f"/proc/{pid}/task").st_nlink - _PROC_TASK_LINKS
     except (FileNotFoundError, PermissionError):
@@ -46,7 +46,7 @@ def n_threads_of(pid: int) -> int | None:
 
 
 class WorkerWatch:
-    """Processes by number in the layout, each held by a pidfd: a later process of that pid is another one."""
+    """Processes by number in the layout, each by a pidfd, because a later process may get the same pid."""
 
     def __init__(self) -> None:
         self._pids: dict[int, int] = {}  # process number -> pid
@@ -54,7 +54,7 @@ class WorkerWatch:
         self._poll = select.poll()
 
     def add(self, process: int, pid: int) -> bool:
-        """Watch *pid*; False when it has ended already."""
+        """Watch *pid*; return False if it has already ended."""
         try:
             descriptor = os.pidfd_open(pid)
         except ProcessLookupError:
@@ -68,15 +68,15 @@ class WorkerWatch:
         return len(self._pids)
 
     def pid_of(self, process: int) -> int:
-        """The pid that process number *process* has or had."""
+        """Return the present or last pid of process number *process*."""
         return self._pids[process]
 
     def alive(self) -> dict[int, int]:
-        """Process number -> pid of those not seen dead; call ``newly_dead`` before."""
+        """Return process number -> pid of living processes; call ``newly_dead`` before."""
         return {process: self._pids[process] for process in self._descriptors.values()}
 
     def newly_dead(self, wait_s: float = 0.0) -> list[int]:
-        """Numbers of those that died since the last call; waits up to *wait_s* for the first one."""
+        """Return the numbers of processes that died since the last call; wait up to *wait_s* for one."""
         dead = []
         for descriptor, _ in self._poll.poll(wait_s * 1000):
             self._poll.unregister(descriptor)
@@ -85,7 +85,7 @@ class WorkerWatch:
         return sorted(dead)
 
     def close(self) -> None:
-        """Let go of the pidfds; nothing is alive for it any more."""
+        """Close the pidfds; `alive` is empty from now on."""
         for descriptor in self._descriptors:
             self._poll.unregister(descriptor)
             os.close(descriptor)
@@ -102,12 +102,12 @@ _REAP_PATIENCE_S = 1.0  #: supervisord looks after its children at least once a 
 
 
 def last_log_lines(spec: ServiceSpec, log: Path) -> list[str]:
-    """The last lines of a *log* of the service, without its secrets."""
+    """Return the last lines of a *log* of the service, without its secrets."""
     return last_lines(log, environment=spec.environment, command=spec.command)
 
 
 class SupervisedLaunch:
-    """A layout that runs. Keeps the promise of ``tuner.ports.Launch``."""
+    """A running layout; implements ``tuner.ports.Launch``."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class SupervisedLaunch:
         warn: Callable[[str, str], None],
         known: Callable[[Sequence[str]], str] = lambda _command: "",
     ) -> None:
-        """*known* names the service that a command starts, if tuner knows it."""
+        """Set up the launch; *known* returns the name of the known service of a command, or ""."""
         self.layout = layout
         self.n_programs = spec.n_programs(layout)
         self.rpc = SupervisordRpc(folder / config.SOCKET)
@@ -145,16 +145,16 @@ class SupervisedLaunch:
 
     @property
     def shape(self) -> Layout:
-        """How many worker processes there are to be, and threads in each that work on items."""
+        """The expected number of worker processes, and of threads in each that work on items."""
         return self._spec.shape(self.layout)
 
     def worker_pids(self) -> frozenset[int]:
-        """The living worker processes: the programs, what these run, or all that these started themselves."""
+        """Return the living worker processes: the programs, the programs that they run, or their children."""
         self._note_deaths()
         return frozenset(self._workers())
 
     def overhead_pids(self) -> frozenset[int]:
-        """supervisord and the guardian, as far as they live."""
+        """Return the pids of supervisord and the guardian, if they are alive."""
         alive = {self._guardian.pid: self._guardian.alive(), self._supervisord_pid: self.supervised()}
         return frozenset(pid for pid, is_alive in alive.items() if is_alive)
 
@@ -173,11 +173,11 @@ class SupervisedLaunch:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether it is frozen just now."""
+        """Whether it is frozen now."""
         return self._freezing is not None and self._freezing.is_frozen
 
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
-        """What is or was not as asked; *threads* False leaves out what takes a moment to appear."""
+        """Return all problems so far; *threads* False leaves out processes and threads that start late."""
         self.bound_logs()
         if who := self.launcher_ended():
             self._note("launcher", invalid.launcher_died(who))
@@ -191,7 +191,7 @@ class SupervisedLaunch:
         return tuple(self._problems.values())
 
     def gil_module(self) -> str | None:
-        """What the programs' logs say: Python warns on stderr when it switches its GIL on."""
+        """Return the module that switched the GIL on, from Python's warning in the logs, or None."""
         found = (_GIL_IS_BACK.search(reported) for log in self.log_files for reported in [beginning_of(log)])
         return next((match[1] for match in found if match), None)
 
@@ -199,7 +199,7 @@ class SupervisedLaunch:
         """See ``tuner.ports.Launch``."""
         from tuner.adapters.supervisord.service_clue import clue_of
 
-        if self._spec.is_known:  # tuner counts and feeds it already
+        if self._spec.is_known:  # tuner already counts and feeds it
             return ""
         table = ProcessTable(Path("/proc"))
         pids = [*table.trees(self.watch.alive().values()).members]
@@ -207,55 +207,55 @@ class SupervisedLaunch:
 
     @property
     def log_files(self) -> Sequence[Path]:
-        """What the programs log to; some may not be there yet."""
+        """The log files of the programs; some may not exist yet."""
         return config.program_logs(self._logs, self.n_programs)
 
     def bound_logs(self) -> None:
-        """See that the programs' logs do not fill the disk; to be called every second or so."""
+        """Truncate long logs, so that they do not fill the disk; call it about once per second."""
         for process, log in enumerate(self.log_files):
             if truncate_log(log) and log not in self._long_logs:
                 self._long_logs.add(log)
                 self._warn(*log_long(process + 1, self.n_programs, self.layout, 2 * KEPT_BYTES, KEPT_BYTES))
 
     def supervised(self, wait_s: float = 0.0) -> bool:
-        """Whether supervisord lives; waits up to *wait_s* for its end."""
+        """Return whether supervisord is alive, after waiting up to *wait_s* seconds for its end."""
         if self._supervisord == _CLOSED:
-            return False  # or it had ended before it could be held
+            return False  # closed, or it ended before its pidfd was opened
         poll = select.poll()
         poll.register(self._supervisord, select.POLLIN)
         return not poll.poll(wait_s * 1000)
 
     def launcher_ended(self) -> str:
-        """Who of those that keep the launch has ended; empty: nobody. supervisord ends with its guardian."""
+        """Return which of guardian and supervisord has ended, or "". supervisord ends with its guardian."""
         if not self._guardian.alive():
             return "the guardian process"
         return "" if self.supervised() else "supervisord"
 
     def end_of(self, process: int) -> str:
-        """How a dead process ended ("exit status 3", "terminated by SIGKILL"), and the end of its log."""
+        """Return how a process ended ("exit status 3", "terminated by SIGKILL"), and the end of its log."""
         how = self._how_ended(process) + self._short_of_memory()
         log = self.log_files[process]
-        log_of_shim = self._folder / log.name  # what came before it had its own
+        log_of_shim = self._folder / log.name  # output before the worker opened its log
         said = last_log_lines(self._spec, log) or last_log_lines(self._spec, log_of_shim)
         if not said:
             return f"{how}; it logged nothing"
         return f"{how}; its log ends: {' | '.join(said)}"
 
     def ended_processes(self) -> dict[int, str]:
-        """Process number -> how it ended, of those supervisord has collected."""
+        """Return process number -> how it ended, for processes that supervisord has reaped."""
         return {int(process): how for process, how in _ENDED.findall(self._supervisord_log())}
 
     def n_killed(self) -> int:
-        """How many processes supervisord had to stop by SIGKILL."""
+        """Return the number of processes that supervisord had to stop by SIGKILL."""
         return len(set(_KILLED.findall(self._supervisord_log())))
 
     def words_of_supervisord(self) -> str:
-        """The last lines that supervisord wrote, to stderr or into its log; where it began no log, one."""
+        """Return the last lines of supervisord on stderr or in its log; one line if it began no log."""
         lines = last_lines(self._folder / config.OUTPUT) or last_lines(self._folder / config.LOG)
         return " | ".join(lines) or self._guardian.last_words()
 
     def raise_if_full(self) -> None:
-        """ConfigError when the launch has no room for its files: then programs fail and cannot say so."""
+        """Raise ConfigError if the disk is full, because then programs fail without a message."""
         for folder in (self._folder, self._logs):
             room = os.statvfs(folder)
             if not room.f_bavail or (room.f_files and not room.f_favail):
@@ -265,12 +265,12 @@ class SupervisedLaunch:
                 )
 
     def keep_log(self) -> None:
-        """Put supervisord's log beside the workers', if it came to write one."""
+        """Copy supervisord's log to the folder of the workers' logs, if there is one."""
         with suppress(FileNotFoundError):
             shutil.copyfile(self._folder / config.LOG, self._logs / config.LOG)
 
     def close(self) -> None:
-        """Let go of every descriptor; from now on all is dead."""
+        """Close every descriptor; from now on all processes count as dead."""
         self.watch.close()
         if self._supervisord != _CLOSED:
             os.close(self._supervisord)
@@ -284,12 +284,12 @@ class SupervisedLaunch:
             self._note(("died", process), invalid.worker_died(self._name(process), self.end_of(process)))
 
     def _workers(self) -> dict[int, str]:
-        """Pid and name of each."""
+        """Return pid -> name of each worker."""
         programs = {pid: self._name(process) for process, pid in self.watch.alive().items()}
         are_children = self._spec.are_workers_children(self.layout)
         if not (self._may_be_run or are_children):
             return programs
-        table = ProcessTable(Path("/proc"))  # a new one: it may remember who is whose child
+        table = ProcessTable(Path("/proc"))  # a new one, because a table may cache children
         if self._may_be_run:
             programs = {own: name for pid, name in programs.items() for own in self._run_by(table, pid)}
         if not are_children:
@@ -297,9 +297,9 @@ class SupervisedLaunch:
         return {child: f"worker process {child}" for pid in programs for child in table.children(pid)}
 
     def _run_by(self, table: ProcessTable, pid: int) -> list[int]:
-        """What a runner (``uv run``) with that pid runs, once it does; *pid* itself where it is none.
+        """Return the processes that a runner (``uv run``) *pid* has started, or *pid* if it is not a runner.
 
-        A shell is seen through where the service is known: else it may be the worker itself.
+        A shell counts as a runner only for a known service; otherwise it may be the worker itself.
         """
         line = table.command_line(pid)
         if not is_runner(line) and not (self._spec.is_known and is_shell(line)):
@@ -307,7 +307,7 @@ class SupervisedLaunch:
         return [own for child in table.children(pid) for own in self._run_by(table, child)]
 
     def _note_missing(self) -> None:
-        """Fewer worker processes than the layout has; one that is being replaced is missed once."""
+        """Note missing worker processes, if they are missing twice: once may be a replacement."""
         before, n_found = self._n_missing, len(self._workers())
         n_wanted = self._spec.shape(self.layout).processes
         self._n_missing = max(0, n_wanted - n_found)
@@ -315,7 +315,7 @@ class SupervisedLaunch:
             self._note("workers", invalid.processes_missing(n_found, n_wanted, self._spec.name))
 
     def _note_threads(self, least: int, most: float) -> None:
-        """Note wrong numbers. Too many are right where a library starts threads of its own."""
+        """Note wrong numbers of threads; an excess is allowed if a library starts threads."""
         for pid, name in self._workers().items():
             n_threads = n_threads_of(pid)
             if n_threads is None or (n_threads > most and self._starts_own_threads(pid)):
@@ -339,12 +339,12 @@ class SupervisedLaunch:
             if time.monotonic() > deadline:
                 return f"in an unknown way; supervisord printed: {self.words_of_supervisord()}"
             with suppress(OSError):
-                self.rpc.states()  # wakes it up: SIGCHLD alone does not interrupt its poll()
+                self.rpc.states()  # wakes up supervisord: SIGCHLD alone does not interrupt its poll()
             time.sleep(0.01)
         return ended[process]
 
     def _short_of_memory(self) -> str:
-        """What the kernel did meanwhile for lack of memory: it tells nobody whom it ended."""
+        """Return a note if the kernel killed processes for lack of memory; it does not report which ones."""
         before, now = self._n_oom_kills, n_oom_kills()
         if before is None or now is None or now <= before:
             return ""
@@ -357,7 +357,7 @@ class SupervisedLaunch:
 
 
 def _open_pidfd(pid: int) -> int:
-    """A descriptor of process *pid*; none where it has ended and the guardian has collected it already."""
+    """Return a pidfd of *pid*; _CLOSED if it has ended and the guardian has already reaped it."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

@@ -37,27 +37,27 @@ _AWAKE_S = 0.1
 
 
 class SupervisordLauncher:
-    """Starts a service's layouts, one at a time, and leaves nothing behind. Use it in a ``with`` block.
+    """Launcher of a service's layouts, one at a time, which cleans up completely. Use it with ``with``.
 
     Args:
-        spec: the service.
-        cores: what ``{cores}`` stands for in its command.
-        cpus: the cores the workers are held to; None: all that tuner may use.
-        run_root: where the launches' folders go; None: TMPDIR, or a place with shorter paths.
-        clock: measures how long starts take.
-        marker: value of TUNER_RUN_ID, unlike any other tuner's on this box; all that carries it is ended
+        spec: The service.
+        cores: Value of ``{cores}`` in its command.
+        cpus: Cores to which the workers are restricted; None: all that tuner may use.
+        run_root: Parent of the launches' folders; None: TMPDIR, or a folder with shorter paths.
+        clock: Measures the duration of starts.
+        marker: Value of TUNER_RUN_ID, unique among the tuners on this host; all processes with it are ended
             before and after each launch. See also ``guardian.children_marked``.
-        keep_logs: the workers' and supervisord's logs stay in folders below it, one per launch; None: they go
-            with the launch.
-        warn: gets a slug and a text: ``stopped-by-kill``, ``leftover-processes``, ``no-launch-cgroup``,
+        keep_logs: Parent of the folders, one per launch, that keep the logs of workers and supervisord; None:
+            logs are removed after the launch.
+        warn: Receives a slug and a text: ``stopped-by-kill``, ``leftover-processes``, ``no-launch-cgroup``,
             ``log-long``.
-        scratch: folders of the study that the guardian removes when tuner is killed (a spool).
-        held: descriptors that the guardian keeps open until all is cleaned up (the box lock).
-        cgroups: each launch gets a cgroup of its own below this one; None: none.
-        freezers: a launch without one that is frozen gets a cgroup of version 1 below this one; None: none.
-        settle_s: how long a worker must live to count as RUNNING.
-        ready: tells how a launch of a layout that runs shows that it is ready to work; None: it is.
-        while_starting: called again and again until it is ready; what it raises ends the launch.
+        scratch: Folders of the study that the guardian removes if tuner is killed (a spool).
+        held: Descriptors that the guardian keeps open until it has cleaned up (the host lock).
+        cgroups: Parent of a separate cgroup for each launch; None: no cgroups.
+        freezers: Parent of a cgroup of version 1 for a frozen launch without its own cgroup; None: none.
+        settle_s: Seconds that a worker must live to count as RUNNING.
+        ready: Returns the ready check of a layout; None: a running launch is ready at once.
+        while_starting: Called repeatedly until the launch is ready; its exceptions end the launch.
     """
 
     def __init__(
@@ -109,25 +109,25 @@ class SupervisordLauncher:
         self.close()
 
     def close(self) -> None:
-        """End the guardian; what it holds is free when this returns."""
+        """End the guardian; the descriptors that it held are closed when this returns."""
         if self._guardian is not None:
             self._guardian.close()
             self._guardian = None
 
     @property
     def guardian_pid(self) -> int | None:
-        """The guardian process; None before the first launch."""
+        """Pid of the guardian process; None before the first launch."""
         return None if self._guardian is None else self._guardian.pid
 
     def log_files(self) -> Sequence[Path]:
-        """What the programs of the launch under way log to; empty while there is none."""
+        """Return the log files of the current launch; empty if there is none."""
         return self._log_files
 
     def check(self) -> None:
-        """Find what would make every launch fail.
+        """Check for problems that would make every launch fail.
 
         Raises:
-            ConfigError: see ``WorkerJobs.check``; or no place for a launch's files.
+            ConfigError: see ``WorkerJobs.check``; or there is no folder for a launch's files.
         """
         for spec in self._spec.each_variant:
             self._jobs(spec).check()
@@ -181,7 +181,7 @@ class SupervisordLauncher:
         if self._guardian is None:
             try:
                 self._guardian = self._new_guardian()
-            except MeasurementError:  # somebody killed it at once: that is no end of a study either
+            except MeasurementError:  # it was killed at once: start another one, to continue the study
                 self._guardian = self._new_guardian()
         return self._guardian
 
@@ -194,7 +194,7 @@ class SupervisordLauncher:
     def _prepare(
         self, spec: ServiceSpec, folder: Path, layout: Layout, environment: Mapping[str, str]
     ) -> tuple[Path, int]:
-        """Write the files of a launch; gives the folder of its logs and the read end of its status pipe."""
+        """Write the files of a launch; return the folder of its logs and the read end of its status pipe."""
         n_programs = spec.n_programs(layout)
         minfds = config.open_files_needed(n_programs)
         self._n_launches += 1
@@ -235,9 +235,9 @@ class SupervisordLauncher:
                 launch.close()
 
     def _stop(self, launch: SupervisedLaunch, spec: ServiceSpec) -> None:
-        """Stop the workers as the service wants it, see them gone and collected, then end supervisord.
+        """Stop the workers by the service's settings, wait until they are reaped, then end supervisord.
 
-        Whatever does not work here is left to the guardian's sweep.
+        Processes that cannot be stopped here are left to the guardian's sweep.
         """
         if launch.is_frozen:
             launch.thaw()
@@ -248,7 +248,7 @@ class SupervisordLauncher:
             while launch.watch.alive() and time.monotonic() < deadline and launch.supervised():
                 launch.watch.newly_dead(_TICK_S)
             while any(pid for _, pid in launch.rpc.states().values()) and time.monotonic() < deadline:
-                time.sleep(0.005)  # each call wakes supervisord up, which then collects its children
+                time.sleep(0.005)  # each call wakes up supervisord, which then reaps its children
             launch.rpc.shutdown()
             launch.supervised(wait_s=_STOP_SLACK_S)
         if n_killed := launch.n_killed():

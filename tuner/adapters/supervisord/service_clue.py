@@ -15,12 +15,12 @@ _MOST_PLACES = 4  #: that are tried
 def clue_of(
     commands: Sequence[Sequence[str]], pids: Sequence[int], known: Callable[[Sequence[str]], str]
 ) -> str:
-    """What to do about a service that nobody counts, in a sentence; empty: nothing is known of it.
+    """Return advice, in a sentence, for a service whose items are not counted; empty if it is unknown.
 
     Args:
-        commands: the command lines of its processes.
-        pids: these processes.
-        known: the name of the known service that a command line is of; empty: none.
+        commands: Command lines of its processes.
+        pids: Pids of its processes.
+        known: Returns the name of the known service of a command line, or an empty text.
     """
     for command in commands:
         if name := known(command):
@@ -36,7 +36,7 @@ def clue_of(
 
 
 async def _http_at(place: Place) -> str:
-    """The URL of a web server there; empty: none answers."""
+    """Return the URL of a web server at *place*; empty if none answers."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             if place.is_socket:

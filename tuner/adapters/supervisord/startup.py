@@ -26,14 +26,14 @@ from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.ports import ReadyCheck
 
-# Whether a launch that runs is ready to work: a program that is RUNNING may still be importing.
+# Check that a running launch is ready to work: a RUNNING program may still be importing.
 
 _LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How a launch shows that it is ready to work."""
+    """The ready check of a launch, and its time limit."""
 
     check: ReadyCheck
     within_s: float  #: else the launch has failed
@@ -42,10 +42,10 @@ class Readiness:
 def await_ready(
     check: ReadyCheck, logs: Sequence[Path], patience_s: float, raise_if_dead: Callable[[], None]
 ) -> str:
-    """What *check* still lacks after *patience_s*; empty, and sooner, when it lacks nothing.
+    """Wait until *check* succeeds, up to *patience_s* seconds; return its failure, or "" on success.
 
     Raises:
-        TunerError: what *raise_if_dead* raises meanwhile.
+        TunerError: raised by *raise_if_dead* while waiting.
     """
     deadline = time.monotonic() + patience_s
     while lacking := check.lacks(logs):
@@ -64,10 +64,10 @@ _DEAD = ("EXITED", "FATAL", "BACKOFF", "STOPPED", "UNKNOWN")
 
 
 def await_running(launch: SupervisedLaunch, status: int, settle_s: float) -> None:
-    """Return when every worker has been executed, is RUNNING for supervisord and has lived *settle_s*.
+    """Wait until every worker is executed, is RUNNING for supervisord and has lived *settle_s* seconds.
 
     Args:
-        status: reading end of the pipe that the shims write to, and that exec closes.
+        status: Read end of the pipe to which the shims write, and which exec closes.
 
     Raises:
         MeasurementError: a worker died, or it took too long.
@@ -86,7 +86,7 @@ def await_running(launch: SupervisedLaunch, status: int, settle_s: float) -> Non
 
 
 def _await_answer(launch: SupervisedLaunch) -> None:
-    """Call supervisord as soon as it listens: else it sleeps a second before it starts anything."""
+    """Call supervisord as soon as it listens, because it would sleep a second before it starts programs."""
     begun_s = time.monotonic()
     while True:
         try:
@@ -99,7 +99,7 @@ def _await_answer(launch: SupervisedLaunch) -> None:
 
 
 def _await_executed(launch: SupervisedLaunch, status: int) -> None:
-    """Read the status pipe until every shim has told its pid and has become the worker."""
+    """Read the status pipe until every shim has reported its pid and executed the worker."""
     begun_s = time.monotonic()
     poll = select.poll()
     poll.register(status, select.POLLIN)
@@ -108,7 +108,7 @@ def _await_executed(launch: SupervisedLaunch, status: int) -> None:
     while True:
         dead = gone or _dead(
             launch
-        )  # looked at before the pipe: what a shim said of its end is in there by now
+        )  # before reading the pipe, which then contains the last reports of dead shims
         events = dict(poll.poll(_TICK_S * 1000)).get(status, 0)
         if events & select.POLLIN:
             heard += os.read(status, 1 << 16)
@@ -119,7 +119,7 @@ def _await_executed(launch: SupervisedLaunch, status: int) -> None:
         elif events & select.POLLHUP:
             time.sleep(0.005)  # between two shims
         elif not dead:
-            gone = _unseen_dead(launch)  # told in the next turn, after what they may have said meanwhile
+            gone = _unseen_dead(launch)  # reported in the next round, after reading their last reports
         if dead:
             raise _start_error(launch, dead[0])
         _raise_if_unsupervised(launch)
@@ -128,7 +128,7 @@ def _await_executed(launch: SupervisedLaunch, status: int) -> None:
 
 
 def _await_states(launch: SupervisedLaunch) -> None:
-    """supervisord must mean the same processes as we do."""
+    """Wait until supervisord reports the same pids, all RUNNING."""
     begun_s = time.monotonic()
     pids = launch.watch.alive()
     wanted = {f"{GROUP}_{process}": ("RUNNING", pid) for process, pid in pids.items()}
@@ -139,7 +139,7 @@ def _await_states(launch: SupervisedLaunch) -> None:
 
 
 def _note_started(launch: SupervisedLaunch, reported: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Watch the processes that shims told of; gives the numbers of those that are gone already."""
+    """Watch the processes that shims reported; return the numbers of those that have already ended."""
     for words in reported:
         if "error" in words:
             raise ConfigError(f"a worker of {launch.layout} {words['error']}")
@@ -147,7 +147,7 @@ def _note_started(launch: SupervisedLaunch, reported: Sequence[Mapping[str, Any]
 
 
 def raise_if_dead(launch: SupervisedLaunch, wait_s: float = 0.0) -> None:
-    """MeasurementError when a program, or supervisord, ended within *wait_s*."""
+    """Raise MeasurementError if a program or supervisord ends within *wait_s* seconds."""
     if dead := _dead(launch, wait_s):
         raise _start_error(launch, dead[0])
     _raise_if_unsupervised(launch)
@@ -167,7 +167,7 @@ def _raise_if_unsupervised(launch: SupervisedLaunch) -> None:
 
 
 def _unseen_dead(launch: SupervisedLaunch) -> list[int]:
-    """The numbers of shims that could say nothing at all: the interpreter itself failed."""
+    """Return the numbers of shims that ended without a report, because the interpreter itself failed."""
     dead = [
         int(name.rpartition("_")[2]) for name, (state, _) in launch.rpc.states().items() if state in _DEAD
     ]
@@ -196,7 +196,7 @@ def _start_error(launch: SupervisedLaunch, process: int) -> MeasurementError:
     return MeasurementError(f"{who} died at start: {how}", hint=hint)
 
 
-# From a service's settings to the jobs of its worker processes; checks beforehand all that can be.
+# Jobs of the worker processes from a service's settings, with all possible checks in advance.
 
 
 _LIMITS = {
@@ -208,7 +208,7 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerJobs:
-    """Makes the jobs of one service's workers."""
+    """Factory of the jobs of one service's workers."""
 
     spec: ServiceSpec
     cores: int  #: what ``{cores}`` stands for
@@ -216,11 +216,11 @@ class WorkerJobs:
     marker: str  #: value of TUNER_RUN_ID
 
     def check(self) -> None:
-        """Find what would make every launch fail, before the first one.
+        """Check before the first launch for problems that would make every launch fail.
 
         Raises:
             ConfigError: the command is missing or not executable, or its user, folder, limits, stop signal or
-                cores cannot be had.
+                cores are not available.
         """
         self.stop_signal()
         self._limits()
@@ -238,12 +238,12 @@ class WorkerJobs:
             )
 
     def jobs(self, layout: Layout, added: Mapping[str, str], *, logs: Path, status: Path) -> list[Job]:
-        """One job per program of *layout*, with *added* in their environments."""
+        """Return one job per program of *layout*, with *added* in their environments."""
         outputs = program_logs(logs, self.spec.n_programs(layout))
         return [self._job(layout, n, added, output, status) for n, output in enumerate(outputs)]
 
     def stop_signal(self) -> signal.Signals:
-        """The signal that asks a worker to stop. ConfigError when there is none of that name."""
+        """Return the signal that stops a worker. Raise ConfigError if its name is invalid."""
         try:
             return signal.Signals[f"SIG{self.spec.stop_signal}"]
         except KeyError:
@@ -296,7 +296,7 @@ class WorkerJobs:
         )
 
     def _home(self) -> dict[str, str]:
-        """What a login would set: another user's programs look for their files there."""
+        """Return the variables that a login would set, which programs of another user need."""
         if self.spec.user is None:
             return {}
         entry = self._passwd()
@@ -334,7 +334,7 @@ class WorkerJobs:
                 raise ConfigError(f"the command of {self.spec.name}, {program}, is not there")
         else:
             path = {**os.environ, **environment}.get("PATH", os.defpath)
-            # F_OK: a file of that name that may not be run is another error than none at all
+            # F_OK: a file that is not executable gets another error than a missing one
             found = shutil.which(name, path=path) or shutil.which(name, mode=os.F_OK, path=path)
             if found is None:
                 raise ConfigError(
@@ -347,7 +347,7 @@ class WorkerJobs:
         return program
 
     def _limits(self) -> tuple[tuple[int, int, int], ...]:
-        # nofile as tuner has it: supervisord may have raised its own
+        # nofile of tuner, because supervisord may have raised its own
         limits = {resource.RLIMIT_NOFILE: resource.getrlimit(resource.RLIMIT_NOFILE)}
         for name, value in self.spec.limits.items():
             if name not in _LIMITS:
@@ -388,7 +388,7 @@ def _may_run(program: Path, user: User | None) -> bool:
 
 
 def _umask() -> int:
-    """tuner's own umask, read without changing it."""
+    """Return tuner's umask, read without changing it."""
     for line in kernel_lines(Path("/proc/self/status")):
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)

@@ -1,10 +1,9 @@
 """Finding and ending every process of a launch, even hidden ones. Standard library only.
 
-A process belongs to the launch when its environment carries the marker, when it is in the launch's cgroup,
-where it has one, or when it descends from the guardian, which is the subreaper of the launch: who daemonises
-becomes its child, and who overwrites its environment (setproctitle) is still found that way. What else tuner
-starts (feeders, hooks) must outlive a launch: it carries the marker in another variable, which is looked for
-only when tuner itself is gone.
+A process belongs to the launch if its environment contains the marker, if it is in the launch's cgroup, or if
+it descends from the guardian, which is the subreaper of the launch. A daemon becomes its child, and a process
+that overwrites its environment (setproctitle) is also found that way. Other processes of tuner (feeders,
+hooks) must outlive a launch: they have the marker in another variable, which is only used after tuner's end.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _KILL_ROUNDS = 20  #: at least: on a box that stands still for seconds, time alo
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A process of the launch that still lives."""
+    """A living process of the launch."""
 
     pid: int
     parent: int
@@ -41,7 +40,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep met."""
+    """Processes that a sweep found, killed, and could not end."""
 
     met: tuple[str, ...]  #: "PID COMMAND" of each process it found
     killed: tuple[str, ...]  #: those of them that needed SIGKILL
@@ -49,7 +48,7 @@ class Swept:
 
 
 def started_ticks(pid: int) -> int:
-    """When *pid* started, in clock ticks since boot; 0 when it has ended."""
+    """Return the start of *pid* in clock ticks since boot; 0 if it has ended."""
     found = _look(pid)
     return found.started if found is not None else 0
 
@@ -61,13 +60,13 @@ def find(
     variables: Sequence[str] = (RUN_ID,),
     cgroups: Sequence[str] = (),
 ) -> dict[int, Found]:
-    """Every living process that carries *marker*, is in one of *cgroups* or descends from *ancestor*; never
-    us or our ancestors.
+    """Return every living process with *marker*, in one of *cgroups*, or descended from *ancestor*, except
 
+    this process and its ancestors.
     Args:
-        variables: where the marker counts.
-        since: no older process is looked into, in clock ticks since boot: on most boxes all are older than a
-            launch, and reading the environment of one that is stuck in the kernel would wait for it.
+        variables: Environment variables in which the marker counts.
+        since: Clock ticks since boot; the environment of older processes is not read. Usually all other
+            processes are older than a launch, and reading one that is stuck in the kernel would block.
     """
     everyone = {found.pid: found for found in map(_look, _pids()) if found is not None}
     spared = _ancestors(os.getpid(), everyone)
@@ -99,15 +98,14 @@ def sweep(
     grace_s: float = 5.0,
     reap: Callable[[], object] = lambda: None,
 ) -> Swept:
-    """End every process of the launch: *first_signal*, after *grace_s* SIGKILL, until none is found.
+    """End every process of the launch by *first_signal*, and after *grace_s* seconds by SIGKILL.
 
-    The first signal goes only to those whose parent does not belong to the launch: a master stops its own
-    children, and some lose work when those are signalled, too. Frozen and stopped processes are
-    continued, so that they notice.
-
+    The first signal is only sent to processes whose parent does not belong to the launch: a master stops its
+    children itself, and some lose work if these also get the signal. Frozen and stopped processes are
+    continued, so that they handle it.
     Args:
-        cgroups: the launch's own; in the end all in them are killed at once.
-        reap: called often; collects the caller's dead children.
+        cgroups: Cgroups of the launch; finally all processes in them are killed at once.
+        reap: Called often; reaps the dead children of the caller.
     """
     met: dict[tuple[int, int], str] = {}
     deadline = time.monotonic() + grace_s
@@ -133,20 +131,20 @@ def sweep(
         for one in found.values():
             killed[one.pid, one.started] = f"{one.pid} {one.command}"
             _send(one, signal.SIGKILL)
-        _continue(found, cgroups)  # what is frozen by a cgroup of version 1 does not end otherwise
+        _continue(found, cgroups)  # a process frozen by a cgroup of version 1 does not end otherwise
         for cgroup in cgroups:
             launch_cgroup.kill(cgroup)
         reap()
         found = find(marker, ancestor, since, variables, cgroups)
         if found and set(killed) >= {(one.pid, one.started) for one in found.values()}:
-            time.sleep(_PAUSE_S)  # all are told; a forking one is told again without a pause
+            time.sleep(_PAUSE_S)  # all have got the signal; new children of one get it without a pause
     met.update(killed)
     left = tuple(f"{one.pid} {one.command}" for one in found.values())
     return Swept(tuple(met.values()), tuple(killed.values()), left)
 
 
 def _continue(found: Mapping[int, Found], cgroups: Sequence[str]) -> bool:
-    """Whether something was frozen or stopped."""
+    """Continue frozen and stopped processes; return whether there were any."""
     stopped = [one for one in found.values() if one.is_stopped]
     for one in stopped:
         _send(one, signal.SIGCONT)
@@ -158,14 +156,14 @@ def _pids() -> list[int]:
 
 
 def _look(pid: int) -> Found | None:
-    """Process *pid* as it is now; None when it has ended or is a zombie."""
+    """Return process *pid*, or None if it has ended or is a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             head, _, tail = file.read().rpartition(b")")
     except OSError:
         return None
     fields = tail.split()
-    if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # with more threads only its first one has ended
+    if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # with more threads, only the first one has ended
         return None
     command = head.partition(b"(")[2].decode("utf-8", "replace")
     return Found(pid, int(fields[1]), int(fields[19]), command, fields[0] == b"T")
@@ -176,7 +174,7 @@ def _environment(pid: int) -> list[bytes]:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read().split(b"\0")
     except OSError:
-        return []  # ended meanwhile, or of another user and so not ours
+        return []  # it has ended, or belongs to another user and so not to the launch
 
 
 def _ancestors(pid: int, everyone: dict[int, Found]) -> set[int]:
@@ -188,13 +186,13 @@ def _ancestors(pid: int, everyone: dict[int, Found]) -> set[int]:
 
 
 def _send(one: Found, number: int) -> None:
-    """Signal exactly that process: a pidfd is taken, then looked at again, so a reused pid is never hit."""
+    """Send a signal by a pidfd, after checking the process again, so that a reused pid never gets it."""
     try:
         descriptor = os.pidfd_open(one.pid)
     except OSError:
         return
     again = _look(one.pid)
     if again is not None and again.started == one.started:
-        with contextlib.suppress(OSError):  # it has ended meanwhile: what we wanted
+        with contextlib.suppress(OSError):  # it has ended, as intended
             signal.pidfd_send_signal(descriptor, number)
     os.close(descriptor)
