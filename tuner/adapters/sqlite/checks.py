@@ -1,7 +1,7 @@
-"""Checks of a study file before it is used: its tables are tuner's, its figures are possible.
+"""Checks of a study file before its use: tables as tuner makes them, and possible values in all columns.
 
-A file may be damaged, or come from a stranger. Nothing of its schema is run: it has no triggers, and what is
-read are ordinary tables, whose names a stranger's view or virtual table cannot take.
+A file may be damaged, or come from an unknown source. No code in its schema is run: triggers are rejected,
+and only ordinary tables are read, which a view or virtual table of the same name cannot replace.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _LARGEST_INTEGER = f"{2**63 - 1}"  #: of nanoseconds: 1e15 of them are 12 days o
 
 
 def check(connection: sqlite3.Connection, *, wholly: bool = False) -> None:
-    """Damaged unless the file is as some tuner may have written it; *wholly*: every page."""
+    """Raise Damaged if no tuner can have written the file; *wholly*: check every page."""
     _check_schema(connection)
     with _no_constraints(connection):
         if wholly:
@@ -108,14 +108,14 @@ def check(connection: sqlite3.Connection, *, wholly: bool = False) -> None:
 
 
 def check_tables(connection: sqlite3.Connection, tables: Sequence[str]) -> None:
-    """Damaged unless every page of *tables* makes sense, and every row holds possible figures."""
+    """Raise Damaged unless all pages of *tables* are valid, and all rows have possible values."""
     with _no_constraints(connection):
         _check_tables(connection, tables)
 
 
 @contextlib.contextmanager
 def _no_constraints(connection: sqlite3.Connection) -> Iterator[None]:
-    """A stranger's would be worked out for every row; what tuner's say is in _FIGURES, too."""
+    """Ignore the constraints of the file, which run for every row; those of tuner are also in _FIGURES."""
     connection.execute("PRAGMA ignore_check_constraints = ON")
     try:
         yield
@@ -125,7 +125,7 @@ def _no_constraints(connection: sqlite3.Connection) -> Iterator[None]:
 
 def _check_tables(connection: sqlite3.Connection, tables: Sequence[str]) -> None:
     tables = [table for table in tables if _columns(connection, table)]
-    for table in tables:  # integrity_check sees an index that lacks a row, too
+    for table in tables:  # integrity_check also detects an index that lacks a row
         _check_pages(connection, f"integrity_check({table})")
     for table in tables:
         check_rows(connection, table)
@@ -138,10 +138,10 @@ def _check_pages(connection: sqlite3.Connection, how: str) -> None:
 
 
 def check_rows(connection: sqlite3.Connection, table: str, where: str = "true", *values: object) -> None:
-    """Damaged unless the rows of *table* (*where* something holds) hold possible figures.
+    """Raise Damaged unless the rows of *table* that satisfy *where* have possible values.
 
-    Where there may be millions that is asked when they are read: their pages are not walked, so what a
-    damaged page or a stranger put in place of a number is looked for here, too.
+    Tables with up to millions of rows are checked when rows are read. Their pages are not checked, so this
+    also detects other types in place of numbers.
     """
     query = f"SELECT 1 FROM {table} WHERE {where} AND NOT ({{}}) LIMIT 1"
     if connection.execute(query.format(_all_rules(connection, table)), values).fetchone():
@@ -184,31 +184,31 @@ def _tables(connection: sqlite3.Connection) -> Iterator[tuple[str, str, int]]:
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> dict[str, tuple[str, int, int]]:
-    """Type, NOT NULL and whether it is made up (no 0: generated) of each column."""
+    """Return type, NOT NULL and the hidden flag (not 0: generated) of each column."""
     found = connection.execute(f"PRAGMA table_xinfo({table})")
     return {name: (kind, not_null, hidden) for _, name, kind, not_null, _, _, hidden in found}
 
 
 @cache
 def _ours() -> dict[str, dict[str, tuple[str, int, int]]]:
-    """Columns of the tables that this tuner makes."""
+    """Return the columns of the tables that this tuner makes."""
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(files("tuner.adapters.sqlite").joinpath("schema.sql").read_text("utf-8"))
         return {table: _columns(connection, table) for table in _SINCE}
 
 
 def _rules(connection: sqlite3.Connection, table: str) -> list[str]:
-    """What holds of each row of *table*, as SQL; of NULL no rule is true or false but that it may not be."""
+    """Return the rules for each row of *table*, as SQL; for NULL only the rule against NULL can fail."""
     rules = [f"{column} {rule}" for column, rule in _own_rules(connection, table)]
     for column, largest, not_null in _numbers(connection, table):
         rules.append(f"{column} BETWEEN -{largest} AND {largest}")
-        if not_null:  # SQLite believes the schema where IS NOT NULL asks
+        if not_null:  # SQLite evaluates IS NOT NULL by the schema, not by the value
             rules.append(f"typeof({column}) <> 'null'")
     return [*_TOGETHER.get(table, ()), *rules]
 
 
 def _all_rules(connection: sqlite3.Connection, table: str) -> str:
-    """All of them in one, for large tables in less time: as far as it goes each column is looked at once."""
+    """Return all rules as one expression, which is faster: it uses each column once where possible."""
     own = [*_own_rules(connection, table)]
     from_0 = {column for column, rule in own if rule == _FROM_0}
     rules = [f"{column} {rule}" for column, rule in own if rule != _FROM_0]
@@ -222,7 +222,7 @@ def _all_rules(connection: sqlite3.Connection, table: str) -> str:
 
 
 def _own_rules(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, str]]:
-    """Each column that `_FIGURES` has a rule for, and the rule."""
+    """Yield (column, rule) for each rule in `_FIGURES`."""
     known = _columns(connection, table)
     for rule, columns in _FIGURES.get(table, {}).items():
         for column in columns.split():
@@ -231,7 +231,7 @@ def _own_rules(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str
 
 
 def _numbers(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, str, int]]:
-    """Each column of numbers that have a bound, the largest, and whether it may not be NULL."""
+    """Yield each bounded numeric column, its largest value, and whether it is NOT NULL."""
     for column, (kind, not_null, _) in _columns(connection, table).items():
         if kind in ("INTEGER", "REAL") and column not in _UNBOUNDED:
             # a text or blob is larger than any number
@@ -239,7 +239,7 @@ def _numbers(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, 
 
 
 def _check_names(connection: sqlite3.Connection) -> None:
-    """Names that become names of files, and texts that are JSON."""
+    """Check names that become names of files, and texts that must be JSON."""
     studies = connection.execute("SELECT service, config FROM study").fetchall()
     if len(studies) != 1:
         raise Damaged(f"it holds {len(studies)} studies, not one")
@@ -265,7 +265,7 @@ def _check_names(connection: sqlite3.Connection) -> None:
 
 
 def _check_question(connection: sqlite3.Connection) -> None:
-    """What was asked for is something that can be asked for; older versions ask what was usual."""
+    """Check that strategy, kind, objective and limits are valid; older versions have the defaults."""
     known = _columns(connection, "study")
     asked = {"kind": "strict", "objective": OBJECTIVES[0], "limits": "{}"}
     columns = ("strategy", *(column for column in asked if column in known))

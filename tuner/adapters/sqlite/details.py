@@ -21,24 +21,24 @@ from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import CLOCKS, SINCE, Reading, Sample, Usage, VoidReason, Window
 from tuner.core.text.figures import LARGEST_COUNT
 
-# A histogram of latencies in a few bytes: for the study file.
+# Compact encoding of a histogram of latencies for the study file.
 #
-# zlib around a text of ``GAP:N`` words, shortest latency first: N requests in the bucket of
-# `tuner.core.domain.requests` that is GAP after the one before (first: after 0). 60 000 latencies: 5 kB.
+# It is a text of ``GAP:N`` words, compressed by zlib, shortest latency first: N requests in the bucket of
+# `tuner.core.domain.requests` that is GAP after the previous one (first: after 0). 60 000 latencies: 5 kB.
 
 _LONGEST_WORD_BYTES = 22  #: a bucket of 5 digits and a count of 16
 _LARGEST_TEXT_BYTES = 1 << 20  #: every bucket with a count of 20 digits takes 800 kB
 
 
 def pack_latencies(latencies: Latencies) -> bytes:
-    """*latencies* as bytes."""
+    """Return *latencies* as bytes."""
     gaps = (bucket - before for before, bucket in pairwise((0, *latencies.n_by_bucket)))
     words = (f"{gap}:{n}" for gap, n in zip(gaps, latencies.n_by_bucket.values(), strict=True))
     return zlib.compress(" ".join(words).encode("ascii"))
 
 
 def unpack_latencies(content: bytes) -> Latencies:
-    """What ``packed`` kept; ValueError where it cannot have."""
+    """Return the latencies from the bytes of ``pack_latencies``; raise ValueError for other bytes."""
     unpacking = zlib.decompressobj()
     try:
         text = unpacking.decompress(content, _LARGEST_TEXT_BYTES)
@@ -81,7 +81,7 @@ _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_
 
 
 def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: Window) -> int:
-    """Add a window with everything that was seen in it, and return its id."""
+    """Add a window with its samples, readings, usage and void reasons; return its id."""
     began_s = window.samples[0].at_s
     clocks, requests = [clock.name for clock in CLOCKS], request_columns(window.requests)
     columns = (
@@ -116,7 +116,7 @@ def _insert_details(connection: sqlite3.Connection, window_id: int, window: Wind
     for kind, rows in details.items():
         table, _ = _DETAILS[kind]
         names = _stored_fields(kind)
-        values = attrgetter(*names)  # astuple copies deeply: twenty times slower
+        values = attrgetter(*names)  # astuple makes deep copies: twenty times slower
         connection.executemany(
             f"INSERT INTO {table} VALUES (?, ?, {', '.join('?' * len(names))})",
             ((window_id, n, *values(row)) for n, row in enumerate(rows)),
@@ -124,7 +124,7 @@ def _insert_details(connection: sqlite3.Connection, window_id: int, window: Wind
 
 
 def select_details(connection: sqlite3.Connection, kind: type[Detail], window_id: int) -> tuple[Detail, ...]:
-    """A window's rows of a kind, in order; what a file of an older version has no column for is not known."""
+    """Return a window's details of a kind, in order; columns that an older file lacks are None."""
     table, order = _DETAILS[kind]
     known = columns_of(connection, table)
     optional = {field.name for field in fields(kind) if field.default is None}
@@ -136,13 +136,13 @@ def select_details(connection: sqlite3.Connection, kind: type[Detail], window_id
 
 
 def _stored_fields(kind: type) -> list[str]:
-    """The fields of a kind of detail that are kept, in the order of their columns: see schema.sql."""
-    kept = sorted(fields(kind), key=lambda field: field.metadata.get(SINCE, 0))  # clocks stand last
+    """Return the stored fields of a kind of detail, in the order of their columns in schema.sql."""
+    kept = sorted(fields(kind), key=lambda field: field.metadata.get(SINCE, 0))  # newer columns are last
     return [field.name for field in kept if field.metadata.get("stored", True)]
 
 
 def insert_warmup(connection: sqlite3.Connection, launch_id: int, samples: Sequence[Sample]) -> int:
-    """Add what was seen of a launch's warm-up, after what is there already: so many samples are returned."""
+    """Append samples of a launch's warm-up; return the number of earlier samples."""
     (n_kept,) = connection.execute(
         "SELECT count(*) FROM warmup_sample_packed WHERE launch_id = ?", (launch_id,)
     ).fetchone()
@@ -154,13 +154,13 @@ def insert_warmup(connection: sqlite3.Connection, launch_id: int, samples: Seque
 
 
 def select_samples(connection: sqlite3.Connection, window_id: int, began_s: float) -> tuple[Sample, ...]:
-    """A window's samples in time order; *began_s* is its first one's."""
+    """Return a window's samples in time order; *began_s* is the time of the first one."""
     query = f"SELECT at_us, {_SAMPLE} FROM sample_packed WHERE window_id = ? ORDER BY n"
     return tuple(_sample_of(row, began_s) for row in connection.execute(query, (window_id,)))
 
 
 def select_warmup(connection: sqlite3.Connection, launch_id: int) -> tuple[Sample, ...]:
-    """A launch's samples of warm-up in time order; none in a file of version 1."""
+    """Return a launch's samples of warm-up in time order; empty for a file of version 1."""
     if not columns_of(connection, "warmup_sample_packed"):
         return ()
     query = f"SELECT at_us, {_SAMPLE} FROM warmup_sample_packed WHERE launch_id = ? ORDER BY n"
@@ -181,7 +181,7 @@ def _sample_of(row: tuple[Any, ...], began_s: float = 0.0) -> Sample:
 
 
 def select_requests(connection: sqlite3.Connection, window_id: int) -> Requests | None:
-    """The requests of one window."""
+    """Return the requests of one window, or None."""
     columns = ", ".join(requests_in(columns_of(connection, "window")))
     row = connection.execute(f"SELECT {columns} FROM window WHERE id = ?", (window_id,)).fetchone()
     return requests_of(f"window {window_id}", *row)
@@ -197,7 +197,7 @@ def requests_of(
     unfinished_before: bytes | None,
     spread: str | None = None,
 ) -> Requests | None:
-    """The requests of such columns *of* a window, say; Damaged where there is no histogram in them."""
+    """Return the requests from the columns *of* a window or launch; raise Damaged for a bad histogram."""
     if latencies is None:
         return None
     after, before = (
@@ -213,12 +213,12 @@ def requests_of(
 
 
 def requests_in(known: Set[str]) -> list[str]:
-    """The columns of `requests_of`, where a file that knows only some columns has them."""
+    """Return the SQL columns of `requests_of`, with NULL for those that the file lacks."""
     return [column if column in known else f"NULL AS {column}" for column in REQUESTS]
 
 
 def request_columns(requests: Requests | None) -> dict[str, Any]:
-    """Column and value of what is kept of requests; nothing where there are none."""
+    """Return column -> value of the stored facts about requests; empty if there are none."""
     if requests is None:
         return {}
     return {
@@ -259,26 +259,26 @@ LAUNCH = (*_BEGUN, *_ENDED, "heat", "idle_fixed_work_cpu_s", "fixed_work_cpu_s")
 
 
 def study_columns(study: StudyRecord) -> Mapping[str, Any]:
-    """Column and value of each field that has a column in the table of the study."""
+    """Return column -> value of the fields of a study that are in its table."""
     values = {name: getattr(study, name) for name in _STUDY}
     limits = json.dumps(dict(study.limits), sort_keys=True)
     return {**values, "config": study.config.text, "limits": limits}
 
 
 def layout_columns(layout: Layout) -> dict[str, int | str]:
-    """Column and value of a layout, in the order of the columns."""
+    """Return column -> value of a layout, in the order of the columns."""
     threads = layout.threads if layout.has_threads else 0
     return {"processes": layout.processes, "threads": threads, "variant": layout.variant}
 
 
 @cache
 def layout_of(processes: int, threads: int, variant: str) -> Layout:
-    """The layout of such columns."""
+    """Return the layout from the columns of `layout_columns`."""
     return Layout(processes, threads or 1, variant, has_threads=threads > 0)
 
 
 def read_study(connection: sqlite3.Connection) -> StudyRecord:
-    """What was asked for; what a file of an older version does not say is as it was then."""
+    """Return the record of the study; settings that an older file lacks have their former defaults."""
     layouts = connection.execute("SELECT processes, threads, variant FROM study_layout ORDER BY position")
     columns = [name for name in _STUDY if name in columns_of(connection, "study")]
     (row,) = connection.execute(f"SELECT {', '.join(columns)} FROM study")
@@ -299,7 +299,7 @@ def read_study(connection: sqlite3.Connection) -> StudyRecord:
 
 
 def insert_layouts(connection: sqlite3.Connection, layouts: Iterable[Layout], *, first: int = 0) -> None:
-    """Add layouts of the study, at the places from *first* on."""
+    """Add layouts of the study, at the positions from *first* on."""
     connection.executemany(
         "INSERT INTO study_layout VALUES (?, ?, ?, ?)",
         ((place, *layout_columns(layout).values()) for place, layout in enumerate(layouts, first)),
@@ -317,7 +317,7 @@ def insert_launch(connection: sqlite3.Connection, launch: LaunchRecord) -> int:
 
 
 def end_launch(connection: sqlite3.Connection, launch_id: int, launch: LaunchRecord) -> None:
-    """Write a launch's end into its row."""
+    """Write the result of a launch into its row."""
     columns = (*_ENDED, "fixed_work_cpu_s")
     changed = ", ".join(f"{column} = ?" for column in columns)
     connection.execute(
@@ -326,14 +326,14 @@ def end_launch(connection: sqlite3.Connection, launch_id: int, launch: LaunchRec
 
 
 def launch_rows(connection: sqlite3.Connection, where: str = "", *values: Any) -> Iterator[tuple[Any, ...]]:
-    """The id and the columns `LAUNCH` of launches, in the order they were started."""
+    """Return the id and the columns `LAUNCH` of launches, in the order of their starts."""
     known = columns_of(connection, "launch")
     wanted = ", ".join(column if column in known else f"NULL AS {column}" for column in LAUNCH)
     return connection.execute(f"SELECT id, {wanted} FROM launch {where} ORDER BY id", values)
 
 
 def columns_of(connection: sqlite3.Connection, table: str) -> Set[str]:
-    """The columns that *table* has in this file; none when the file's version has no such table."""
+    """Return the columns of *table* in this file; empty if the file's version has no such table."""
     return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
@@ -343,7 +343,7 @@ def _launch_values(launch: LaunchRecord, columns: Sequence[str]) -> tuple[Any, .
 
 
 def launch_of(row: tuple[Any, ...]) -> tuple[int, LaunchRecord]:
-    """The id and the record of a launch that stands in such a row."""
+    """Return the id and the record of a launch from a row of `launch_rows`."""
     # fmt: off
     (
         launch_id, block, position, attempt, processes, threads, variant, box, started_wall_s, window_s,
@@ -362,7 +362,7 @@ def launch_of(row: tuple[Any, ...]) -> tuple[int, LaunchRecord]:
 
 
 def insert_box(connection: sqlite3.Connection, box: BoxRecord) -> int:
-    """Add a box that joined, and return the id of its row."""
+    """Add a host that joined; return the id of its row."""
     cursor = connection.execute(
         "INSERT INTO box (name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -376,19 +376,19 @@ def insert_box(connection: sqlite3.Connection, box: BoxRecord) -> int:
 
 
 def box_there(connection: sqlite3.Connection, name: str) -> int | None:
-    """The id of the last row of a box; None where it left, or never joined."""
+    """Return the id of the last row of a host; None if it has left, or never joined."""
     query = "SELECT id FROM box WHERE id = (SELECT max(id) FROM box WHERE name = ?) AND left_wall_s IS NULL"
     found = connection.execute(query, (name,)).fetchone()
     return None if found is None else int(found[0])
 
 
 def end_box(connection: sqlite3.Connection, box_id: int, left_wall_s: float, why: str) -> None:
-    """Write into the row of a box that it left."""
+    """Write time and reason of a host's leaving into its row."""
     connection.execute("UPDATE box SET left_wall_s = ?, why = ? WHERE id = ?", (left_wall_s, why, box_id))
 
 
 def select_boxes(connection: sqlite3.Connection) -> list[BoxRecord]:
-    """Boxes as they joined; none in a file older than version 8."""
+    """Return the hosts in the order of their joining; empty for a file older than version 8."""
     if not columns_of(connection, "box"):
         return []
     query = "SELECT name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why FROM box ORDER BY id"

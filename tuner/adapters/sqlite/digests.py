@@ -1,7 +1,7 @@
 """Checksums (CRC-32) of each record of a study file, to detect changed rows.
 
-SQLite finds a page that makes no sense. A bit that turned 23896 into 23904 it does not, and the ranking would
-be wrong. A file older than version 9 has no digests, and an upgrade makes them of what it finds.
+SQLite detects an invalid page, but not a flipped bit that turns 23896 into 23904 and makes the ranking wrong.
+A file older than version 9 has no digests, and an upgrade computes them from its content.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tuner.adapters.sqlite.study_access import Damaged
 from tuner.adapters.sqlite.sums import OF_LAUNCHES, OF_ONE, WINDOW_ID, Kept, read_windows, sum_rows
 
 Row = tuple[Any, ...]
-# The shortest way from a row to bytes that tell each value and its type: 1.3 us a window, repr takes 11
-# (bench/store.py). Version 2 writes equal rows alike in every Python; later ones look at how often an object
-# is referred to.
+# The fastest encoding of the values and types of a row as bytes: 1.3 us per window, repr takes 11 us
+# (bench/store.py). Version 2 encodes equal rows equally in every Python; later versions depend on reference
+# counts.
 _MARSHAL = 2
 _OF_WINDOW = (("reading", "edge"), ("usage", "n"), ("sample_packed", "n"))
 
 
 def digest(*kept: Row, after: int = 0) -> int:
-    """The digest of rows, or of more of them *after* others whose digest is known."""
+    """Return the digest of rows, continued from the digest *after* of earlier rows."""
     for row in kept:
         after = crc32(dumps(row, _MARSHAL), after)
     return after
@@ -35,7 +35,7 @@ def digest(*kept: Row, after: int = 0) -> int:
 def check_all(
     connection: sqlite3.Connection, of: str, find: Callable[[sqlite3.Connection], Mapping[int, int]]
 ) -> None:
-    """Damaged unless what *find* finds, the digests of everything of a kind, by id, is what was kept."""
+    """Raise Damaged unless *find* returns the stored digests, by id, of all records of the kind *of*."""
     if _has_digests(connection):
         _compare(connection, of, find(connection))
 
@@ -43,29 +43,29 @@ def check_all(
 def check(
     connection: sqlite3.Connection, of: str, id: int, find: Callable[[sqlite3.Connection, int], int | None]
 ) -> None:
-    """Damaged unless what *find* finds, the digest of one thing (None: there is none), is what was kept."""
+    """Raise Damaged unless *find* returns the stored digest of one record (None: none)."""
     if _has_digests(connection) and find(connection, id) != stored_digest(connection, of, id):
         raise Damaged(_describe_row(of, id))
 
 
 def check_new(connection: sqlite3.Connection, of: str, id: int) -> None:
-    """Damaged where a thing that was just added has a digest already."""
+    """Raise Damaged if a new record already has a digest."""
     check(connection, of, id, lambda _connection, _id: None)
 
 
 def stored_digest(connection: sqlite3.Connection, of: str, id: int) -> int | None:
-    """The digest that was kept of one thing; None: none was."""
+    """Return the stored digest of one record, or None."""
     found = connection.execute("SELECT crc32 FROM digest WHERE of = ? AND id = ?", (of, id)).fetchone()
     return None if found is None else int(found[0])
 
 
 def keep(connection: sqlite3.Connection, of: str, id: int, value: int) -> None:
-    """Keep the digest of one thing, in place of an older one."""
+    """Store the digest of one record, replacing an older one."""
     connection.execute("INSERT OR REPLACE INTO digest VALUES (?, ?, ?)", (of, id, value))
 
 
 def of_study(connection: sqlite3.Connection, _id: int = 1) -> int:
-    """Of the study's row, its layouts, what is known of where it ran, and the schema's version."""
+    """Return the digest of the study's row, its layouts, its provenance and the schema's version."""
     queries = (
         "PRAGMA user_version",
         f"SELECT {', '.join(sorted(details.columns_of(connection, 'study')))} FROM study",
@@ -76,13 +76,13 @@ def of_study(connection: sqlite3.Connection, _id: int = 1) -> int:
 
 
 def of_launches(connection: sqlite3.Connection, where: str = "", *values: object) -> dict[int, int]:
-    """Of launches, by their ids."""
+    """Return the digests of launches, by id."""
     return {row[0]: _of_launch_row(row) for row in details.launch_rows(connection, where, *values)}
 
 
 def _of_launch_row(row: Row) -> int:
-    """No file had the last two columns, of fixed work, before 15, nor `heat` before 14, nor those of the GIL
-    before 13."""
+    """Return the digest of a launch's row without NULL columns that older files lack: the last two, of fixed
+    work (before 15), `heat` (before 14), and those of the GIL (before 13)."""
     if row[-2:] != (None, None):
         return digest(row)
     row = row[:-2]
@@ -92,7 +92,7 @@ def _of_launch_row(row: Row) -> int:
 
 
 def check_launch_rows(connection: sqlite3.Connection) -> Iterator[Row]:
-    """The rows of all launches as they come; after the last, Damaged unless they are as they were kept."""
+    """Yield the rows of all launches; after the last one, raise Damaged if their digests differ."""
     found: dict[int, int] = {}
     has_digests = _has_digests(connection)
     for row in details.launch_rows(connection):
@@ -104,23 +104,23 @@ def check_launch_rows(connection: sqlite3.Connection) -> Iterator[Row]:
 
 
 def of_launch(connection: sqlite3.Connection, launch_id: int) -> int | None:
-    """Of one launch; None: there is none."""
+    """Return the digest of one launch, or None if it does not exist."""
     return of_launches(connection, "WHERE id = ?", launch_id).get(launch_id)
 
 
 def of_boxes(connection: sqlite3.Connection, where: str = "", *values: object) -> dict[int, int]:
-    """Of the boxes of a fleet, by their ids."""
+    """Return the digests of the hosts of a fleet, by id."""
     query = f"SELECT id, name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why FROM box {where}"
     return {row[0]: digest(row) for row in connection.execute(query, values)}
 
 
 def of_box(connection: sqlite3.Connection, box_id: int) -> int | None:
-    """Of one box; None: there is none."""
+    """Return the digest of one host, or None if it does not exist."""
     return of_boxes(connection, "WHERE id = ?", box_id).get(box_id)
 
 
 def check_windows(connection: sqlite3.Connection, kept: Iterable[Kept]) -> Iterator[Kept]:
-    """All windows of the file as they come; after the last, Damaged unless they are as they were kept."""
+    """Yield all windows *kept* in the file; after the last one, raise Damaged if their digests differ."""
     if not _has_digests(connection):
         yield from kept
         return
@@ -130,7 +130,8 @@ def check_windows(connection: sqlite3.Connection, kept: Iterable[Kept]) -> Itera
 
 
 def check_windows_of_launches(connection: sqlite3.Connection, launch_ids: Iterable[int]) -> Iterator[Kept]:
-    """The windows of launches likewise, but for windows that are gone: see `check_none_gone`."""
+    """Yield the windows of launches, checked like `check_windows`, except for deleted windows: see
+    `check_none_gone`."""
     asked = json.dumps([*launch_ids])
     kept = read_windows(connection, OF_LAUNCHES, asked)
     if not _has_digests(connection):
@@ -142,7 +143,7 @@ def check_windows_of_launches(connection: sqlite3.Connection, launch_ids: Iterab
 
 
 def check_none_gone(connection: sqlite3.Connection) -> None:
-    """Damaged where a window has a digest and is not there."""
+    """Raise Damaged if a window with a digest does not exist."""
     if _has_digests(connection):
         gone = "SELECT id FROM digest WHERE of = 'window' AND id NOT IN (SELECT id FROM window) LIMIT 1"
         for (window_id,) in connection.execute(gone):
@@ -150,7 +151,7 @@ def check_none_gone(connection: sqlite3.Connection) -> None:
 
 
 def check_sum_rows(connection: sqlite3.Connection) -> Iterator[Row]:
-    """The sums of launches as they come; after the last, Damaged unless they are as they were kept."""
+    """Yield the sums of launches; after the last one, raise Damaged if their digests differ."""
     found: dict[int, int] = {}
     for row in sum_rows(connection):
         found[row[0]] = digest(row)
@@ -159,19 +160,19 @@ def check_sum_rows(connection: sqlite3.Connection) -> Iterator[Row]:
 
 
 def _note_digests(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
-    """Windows as they come, each one's digest put into *found* by its id."""
+    """Yield the windows, and put the digest of each into *found* by its id."""
     launch, packed = None, b""
     for window in kept:
-        if window.launch is not launch:  # several windows have it one after the other
+        if window.launch is not launch:  # consecutive windows often have the same launch
             launch, packed = window.launch, dumps(window.launch, _MARSHAL)
-        row = window.row if window.row[-1] is not None else window.row[:-1]  # no file had the last before 12
+        row = window.row if window.row[-1] is not None else window.row[:-1]  # files before 12 lack the last
         after = crc32(packed, crc32(dumps(row, _MARSHAL)))
         found[window.row[WINDOW_ID]] = digest(*window.void, after=after) if window.void else after
         yield window
 
 
 def of_windows(kept: Iterable[Kept]) -> dict[int, int]:
-    """Of windows with what their launches say and what made them void, by their ids."""
+    """Return the digests of windows, including their launches' columns and void reasons, by id."""
     found: dict[int, int] = {}
     for _ in _note_digests(kept, found):
         pass
@@ -179,19 +180,19 @@ def of_windows(kept: Iterable[Kept]) -> dict[int, int]:
 
 
 def of_window(connection: sqlite3.Connection, window_id: int) -> int | None:
-    """Of one, as the ranking reads it; None: there is none."""
+    """Return the digest of one window, as a ranking reads it, or None if it does not exist."""
     return of_windows(read_windows(connection, OF_ONE, window_id)).get(window_id)
 
 
 def of_sums(connection: sqlite3.Connection, launch_id: int | None = None) -> dict[int, int]:
-    """Of what the windows of launches add up to, by the ids of these; of one launch, or of all."""
+    """Return the digests of the sums of one launch, or of all, by launch id."""
     if not details.columns_of(connection, "launch_sum"):
         return {}
     return {row[0]: digest(row) for row in sum_rows(connection, launch_id)}
 
 
 def of_details(connection: sqlite3.Connection, window_id: int) -> int:
-    """Of what a window was made of: its own beginning and sums, readings, usage, samples."""
+    """Return the digest of a window's details: start and totals, readings, usage, samples."""
     own = "SELECT began_s, started_wall_s, length_s, n_done, n_failed FROM window WHERE id = ?"
     return digest(
         *connection.execute(own, (window_id,)),
@@ -206,31 +207,31 @@ def of_details(connection: sqlite3.Connection, window_id: int) -> int:
 
 
 def of_warmup(connection: sqlite3.Connection, launch_id: int, first: int = 0, after: int = 0) -> int | None:
-    """Of a launch's samples of warm-up, from the *first* on, *after* those before; None: there are none."""
+    """Return the digest of a launch's samples of warm-up from *first* on, continued from *after*, or None."""
     query = "SELECT * FROM warmup_sample_packed WHERE launch_id = ? AND n >= ? ORDER BY n"
     found = connection.execute(query, (launch_id, first)).fetchall()
     return digest(*found, after=after) if found else None
 
 
 def keep_launch(connection: sqlite3.Connection, launch_id: int) -> None:
-    """Make the digest of a launch anew, of what the file holds."""
+    """Compute and store the digest of a launch from the file."""
     _keep_found(connection, "launch", launch_id, of_launch)
 
 
 def keep_box(connection: sqlite3.Connection, box_id: int) -> None:
-    """Make the digest of a box anew, of what the file holds."""
+    """Compute and store the digest of a host from the file."""
     _keep_found(connection, "box", box_id, of_box)
 
 
 def keep_window(connection: sqlite3.Connection, window_id: int) -> None:
-    """Make the digests of a window that was just added; Damaged where there were some already."""
+    """Compute and store the digests of a new window; raise Damaged if there are some already."""
     for of, find in (("window", of_window), ("details", of_details)):
         check_new(connection, of, window_id)
         _keep_found(connection, of, window_id, find)
 
 
 def keep_sum(connection: sqlite3.Connection, launch_id: int) -> None:
-    """Make the digest of a launch's sums anew, of what the file holds; without them it has none."""
+    """Compute and store the digest of a launch's sums from the file; delete it if there are no sums."""
     found = of_sums(connection, launch_id)
     if launch_id in found:
         keep(connection, "sum", launch_id, found[launch_id])
@@ -239,7 +240,7 @@ def keep_sum(connection: sqlite3.Connection, launch_id: int) -> None:
 
 
 def keep_warmup(connection: sqlite3.Connection, launch_id: int, n_before: int) -> None:
-    """Make the digest of a launch's warm-up, whose first *n_before* samples had theirs already."""
+    """Extend the digest of a launch's warm-up, which contains the first *n_before* samples already."""
     before = stored_digest(connection, "warmup", launch_id) or 0
     added = of_warmup(connection, launch_id, n_before, before)
     if added is not None:
@@ -247,7 +248,7 @@ def keep_warmup(connection: sqlite3.Connection, launch_id: int, n_before: int) -
 
 
 def keep_everything(connection: sqlite3.Connection) -> None:
-    """Make every digest of the file anew, of what it holds, if its version has them."""
+    """Compute and store all digests from the file, if its version has digests."""
     if _has_digests(connection):
         connection.execute("DELETE FROM digest")
         for of, found in _of_everything(connection):
@@ -257,14 +258,14 @@ def keep_everything(connection: sqlite3.Connection) -> None:
 
 
 def check_everything(connection: sqlite3.Connection) -> None:
-    """Damaged unless all that the file holds is as it was written, as far as its version tells."""
+    """Raise Damaged if any record differs from its digest, if the file's version has digests."""
     if _has_digests(connection):
         for of, found in _of_everything(connection):
             _compare(connection, of, found)
 
 
 def _has_digests(connection: sqlite3.Connection) -> bool:
-    """Whether the file is of a version that has them."""
+    """Return whether the file's version has digests."""
     return bool(details.columns_of(connection, "digest"))
 
 

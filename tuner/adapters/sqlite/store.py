@@ -34,7 +34,7 @@ _TRIES = 5  #: at reading a file that was at rest, and that others write meanwhi
 
 
 class SqliteStore:
-    """A Store in one file; ``create`` or ``open`` it, and use it as a context manager."""
+    """A Store in one SQLite file. ``create`` or ``open`` it, and use it as a context manager."""
 
     def __init__(
         self, path: Path, *, read_only: bool, lasting: bool = True, warn: Callable[[str], object]
@@ -50,7 +50,7 @@ class SqliteStore:
 
     @classmethod
     def create(cls, path: Path, study: StudyRecord, *, lasting: bool = True) -> SqliteStore:
-        """Begin a study in the new file *path*, ready to be written; ConfigError when it is there already."""
+        """Create the file *path* for *study* and open it for writing; raise ConfigError if it exists."""
         study_file.make(path, study_reading.new_database(study))
         return cls.open(path, lasting=lasting)
 
@@ -63,15 +63,14 @@ class SqliteStore:
         lasting: bool = True,
         warn: Callable[[str], object] = lambda _text: None,
     ) -> SqliteStore:
-        """Open the study in *path* to go on with it (one tuner at a time), or *read_only*, as it grows too.
+        """Open the study in *path* to continue it (one tuner at a time), or *read_only*, also while it grows.
 
-        *lasting*: each commit is on the disk when it returns, so that a power cut costs no finished window.
-        To go on with a file of an older version is to upgrade it: a copy of it as it was is kept beside it
-        before, and *warn* gets a line.
-
+        *lasting*: each commit is on the disk when it returns, so that a power cut loses no finished window.
+        Continuing a file of an older version upgrades it: first a copy is saved in the same folder, and
+        *warn* receives a line.
         Raises:
-            ConfigError: it is no study file, of a newer version, damaged, not to be read or written, or
-                another tuner is writing it.
+            ConfigError: it is not a study file, of a newer version, damaged, not readable or writable, or
+                being written by another tuner.
         """
         store = cls(path, read_only=read_only, lasting=lasting, warn=warn)
         try:
@@ -90,7 +89,7 @@ class SqliteStore:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; what was committed stays."""
+        """Close the file; committed data stay."""
         self._closing.close()
 
     def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
@@ -98,7 +97,7 @@ class SqliteStore:
 
     def add_to_study(self, layouts: Sequence[Layout], facts: Provenance) -> None:  # noqa: D102
         with self._committed() as connection:
-            # else its new digest would stand for what changed on the disk
+            # otherwise the new digest would hide a change on the disk
             sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
             details.insert_layouts(connection, layouts, first=len(self._study.layouts))
             connection.executemany(
@@ -116,7 +115,7 @@ class SqliteStore:
 
     def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:  # noqa: D102
         with self._committed() as connection:
-            # else its new digest would stand for what changed on the disk
+            # otherwise the new digest would hide a change on the disk
             sqlite_digests.check(connection, "launch", launch_id, sqlite_digests.of_launch)
             details.end_launch(connection, launch_id, launch)
             sqlite_digests.keep_launch(connection, launch_id)
@@ -182,7 +181,7 @@ class SqliteStore:
                 lambda ids: self._read(lambda connection: self._windows_of(connection, ids, n_known)),
             )
 
-        return self._read(sums)  # not kept: with all windows they would take too much memory
+        return self._read(sums)  # not cached: in addition to all windows they would need too much memory
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
@@ -206,7 +205,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _committed(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it in the file afterwards, or, on any error, nothing."""
+        """Run the block as one transaction: commit it, or roll it back on any error."""
         with translate_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -217,20 +216,20 @@ class SqliteStore:
                     self._connection.execute("ROLLBACK")
 
     def _listed(self, what: str, ask: Callable[[sqlite3.Connection], list[Answer]]) -> list[Answer]:
-        """What *ask* finds; a reader's list is kept until the file's content is another one."""
+        """Return the list from *ask*; for a read-only file it is cached until the content changes."""
 
         def listed(connection: sqlite3.Connection) -> list[Answer]:
             found: list[Answer] | None = self._kept(connection, what)
             if found is None:
                 found = ask(connection)
-                if self._is_read_only:  # its own writing does not show in the version
+                if self._is_read_only:  # the version does not change by this connection's own writes
                     self._lists[what] = _version(connection), found
             return found
 
         return self._read(listed)
 
     def _kept(self, connection: sqlite3.Connection, what: str) -> list[Any] | None:
-        """A list of a reader, of the state of the file that *connection* reads; None: there is none."""
+        """Return the cached list for the state of the file that *connection* reads, or None."""
         if what not in self._lists or self._lists[what][0] != _version(connection):
             return None
         found: list[Any] = self._lists[what][1]
@@ -240,10 +239,10 @@ class SqliteStore:
         return self._kept(connection, "windows")
 
     def _read(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """What *ask* finds in one state of the file, though it may grow, or be written from rest meanwhile.
+        """Return the result of *ask* for one state of the file, even if another program begins to write it.
 
         Raises:
-            ConfigError: it cannot be read, or was written by others each time that it was.
+            ConfigError: the file is unreadable, or was written by another program at each attempt.
         """
         for n_more in reversed(range(_TRIES)):
             try:
@@ -251,7 +250,7 @@ class SqliteStore:
                     self._open()
                 with self._one_state() as connection:
                     answer = ask(connection)
-            except Exception:  # whatever pages of two states give
+            except Exception:  # any error may result from pages of two states
                 if not (n_more and self._is_overtaken()):
                     raise
             else:
@@ -266,7 +265,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _one_state(self) -> Iterator[sqlite3.Connection]:
-        """All queries of the block read one state of the file, though it may grow."""
+        """Let all queries of the block read one state of the file, while it may grow."""
         with translate_errors(self.path):
             self._connection.execute("BEGIN")
             try:
@@ -276,7 +275,7 @@ class SqliteStore:
                     self._connection.execute("ROLLBACK")
 
     def _open(self) -> None:
-        """Open the file and believe it; nothing is open after an error."""
+        """Open and check the file; it is closed after an error."""
         self._looked, self._lists, self._believed = Looks.of(self.path), {}, set()
         with contextlib.ExitStack() as stack:
             if self._is_read_only:
@@ -291,17 +290,17 @@ class SqliteStore:
                 if not self._is_read_only and (copy := study_reading.upgrade(self.path, connection)):
                     self._warn(f"{self.path} is of an older tuner and was upgraded; as it was: {copy}")
                 sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
-                if not self._is_read_only:  # launches that end are added up from what is there
+                if not self._is_read_only:  # sums of ending launches are computed from the existing windows
                     sqlite_digests.check_none_gone(connection)
                 self._study = details.read_study(connection)
             self._connection = connection
             if is_locked:
                 self._looked = None
-            self._closing = stack.pop_all()  # only now: what cannot be read is closed here
+            self._closing = stack.pop_all()  # only now, so that an unreadable file is closed
             self._is_open = True
 
     def _believe(self, connection: sqlite3.Connection, tables: Sequence[str]) -> None:
-        """Look through *tables* before a row of them is read; who writes the file has, on opening it."""
+        """Check *tables* once before the first row is read; a writer has checked them at opening."""
         if self._is_read_only and not self._believed.issuperset(tables):
             sqlite_checks.check_tables(connection, tables)
             self._believed.update(tables)
@@ -313,9 +312,9 @@ class SqliteStore:
     def _windows_of(
         self, connection: sqlite3.Connection, launch_ids: Collection[int], n_known: Mapping[int, int]
     ) -> list[WindowRecord]:
-        """The windows of some launches, which have so many at least as is known of them.
+        """Return the windows of some launches; raise Damaged if there are fewer than in *n_known*.
 
-        They are found by an index. Where nothing is known, all of it is walked before.
+        They are found by an index. For launches not in *n_known*, the whole tables are checked first.
         """
         if kept := self._kept_windows(connection):
             asked = frozenset(launch_ids)
@@ -385,6 +384,6 @@ class SqliteStore:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """Another one after others have written."""
+    """Return a number that changes if another connection writes."""
     (version,) = connection.execute("PRAGMA data_version").fetchone()
     return int(version)

@@ -1,10 +1,9 @@
 """Opening study files without losing locks, and errors of unusable files.
 
-SQLite's locks are fcntl's: they belong to the process, and to close any descriptor of a file drops all that
-the process has on it. One thread that asks who writes a study would leave another, which reads it, without
-locks: a writer that ends just then removes the -wal from below it. So a descriptor of ours is closed at once
-only while no connection of this process is on the file, else with the last of these, as SQLite does with its
-own.
+SQLite uses fcntl locks, which belong to the process: closing any descriptor of a file drops all locks of the
+process on it. If one thread checks whether a study is being written, another thread that reads it would lose
+its locks, and a writer that ends just then could remove the -wal under it. So a descriptor is closed at once
+only if this process has no connection to the file; otherwise with the last connection, as in SQLite itself.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ _waiting: defaultdict[tuple[Key, int], list[int]] = defaultdict(list)  #: descri
 
 @contextlib.contextmanager
 def open_descriptor(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
-    """A descriptor of *path*, at any offset, for the ``with`` block; a flock taken by it ends with that.
+    """Yield a descriptor of *path*, at any offset; a flock taken with it ends with the ``with`` block.
 
     Raises:
-        OSError: it cannot be opened. A pipe that nobody writes can be.
+        OSError: *path* cannot be opened. A pipe without a writer can be.
     """
     descriptor = _waiting_for(path, flags)
     if descriptor is None:
@@ -47,7 +46,7 @@ def open_descriptor(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
 def connect_and_close(
     path: Path, connect: Callable[[Path], sqlite3.Connection]
 ) -> Iterator[sqlite3.Connection]:
-    """The connection that *connect* makes to *path*, closed at the end of the ``with`` block."""
+    """Yield the connection that *connect* makes to *path*; close it at the end of the ``with`` block."""
     with _keep_open(path), contextlib.closing(connect(path)) as connection:
         yield connection
 
@@ -57,7 +56,7 @@ def _keep_open(path: Path) -> Iterator[None]:
     """Keep descriptors of *path* from being closed in the ``with`` block."""
     try:
         key = _key(os.stat(path))
-    except OSError as error:  # it is gone since it was looked at
+    except OSError as error:  # it was removed after its check
         raise sqlite3.OperationalError(f"unable to open database file: {error.strerror}") from error
     with _mutex:
         _connections[key] += 1
@@ -74,7 +73,7 @@ def _keep_open(path: Path) -> Iterator[None]:
 
 
 def _waiting_for(path: Path, flags: int) -> int | None:
-    """One of the descriptors of *path* that wait: so they are no more than were ever used at once."""
+    """Return a descriptor of *path* that waits for closing, to reuse it, or None."""
     of = _key(os.stat(path)), flags
     with _mutex:
         return _waiting[of].pop() if _waiting.get(of) else None
@@ -95,14 +94,14 @@ def _key(found: os.stat_result) -> Key:
     return found.st_dev, found.st_ino
 
 
-# What is told of a study file that cannot be used: one line, and what to do.
+# Errors of an unusable study file: one line, and a remedy.
 
 
 BACKUP = "Take it from a backup."
 
 
 class Damaged(ValueError):
-    """What is in a study file cannot be what tuner wrote; says what and where, without the file's name."""
+    """The content of a study file differs from what tuner writes; the message does not name the file."""
 
 
 @contextlib.contextmanager
@@ -119,12 +118,12 @@ def translate_errors(path: Path) -> Iterator[None]:
 
 
 def unreadable(path: Path) -> ConfigError:
-    """For an error of SQLite's that quotes bytes of the file, which Python cannot make a message of."""
+    """Return the error for texts in the file that are not UTF-8, for which SQLite's message is unreadable."""
     return ConfigError(f"{path} is damaged: it holds texts that are not UTF-8", hint=BACKUP)
 
 
 def translate_error(path: Path, error: sqlite3.DatabaseError) -> ConfigError:
-    """For an error of SQLite's about *path*; one that is a bug of tuner's is raised as it is."""
+    """Return the ConfigError for an error of SQLite; raise it unchanged if it is a bug of tuner."""
     resume = f"All finished windows are kept; continue with --resume {path}."
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_FULL:
@@ -144,7 +143,7 @@ def translate_error(path: Path, error: sqlite3.DatabaseError) -> ConfigError:
             | sqlite3.SQLITE_TOOBIG
             | sqlite3.SQLITE_OK  # Python's own: a text that is not UTF-8
         ):
-            said = " ".join(str(error).split())  # it may quote what stands in the file
+            said = " ".join(str(error).split())  # it may quote content of the file
             return ConfigError(f"{path} is damaged: {said}", hint=BACKUP)
         case _:
-            raise error  # a bug of ours (a broken constraint): keep its traceback
+            raise error  # a bug of tuner (a broken constraint): keep its traceback

@@ -30,10 +30,10 @@ _LARGEST_VALUE_BYTES = 64 << 20  #: of a text or blob; the largest that tuner wr
 
 
 def make(path: Path, image: bytes) -> None:
-    """Write a new study file; ConfigError when something is there already or it cannot be written.
+    """Write a new study file; raise ConfigError if *path* exists or cannot be written.
 
-    *image* is a whole database. The file has no name until all of it is on the disk, so a kill leaves none
-    behind; where a file system cannot do that (NFS), it leaves one that is cut off.
+    *image* is a complete database. The file has no name until all of it is on the disk, so that a kill leaves
+    no file; on a file system that does not support this (NFS), it leaves an incomplete one.
     """
     try:
         if os.path.lexists(path):
@@ -44,14 +44,14 @@ def make(path: Path, image: bytes) -> None:
     except OSError as error:
         raise ConfigError(f"cannot create {path}: {error.strerror}", hint="Give another --study.") from error
     try:
-        with open(handle, "wb") as file:  # closing it may fail, too: it then writes what a full disk refused
+        with open(handle, "wb") as file:  # closing may fail, too: it writes buffered data to a full disk
             file.write(image)
             file.flush()
             os.fsync(handle)
             if is_nameless:
-                # only with a folder's descriptor (unused: the path is absolute) does Python follow the link
+                # Python follows the link only with src_dir_fd, which is unused because the path is absolute
                 os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
-    except FileExistsError as error:  # somebody made it this moment
+    except FileExistsError as error:  # another process has just made it
         raise _exists(path) from error
     except OSError as error:
         _remove_named(path, is_nameless)
@@ -64,11 +64,11 @@ def make(path: Path, image: bytes) -> None:
 
 
 def _opened_new(path: Path) -> tuple[int, bool]:
-    """A new file to be written as *path*, and whether it has no name yet."""
+    """Open a new file for *path*; return its descriptor, and whether it has no name yet."""
     try:
         return os.open(path.parent, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o666), True
     except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR):  # a file system, a kernel without it
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR):  # not supported by the file system or kernel
             raise
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), False
 
@@ -86,10 +86,10 @@ def _exists(path: Path) -> ConfigError:
 
 
 def check(path: Path) -> None:
-    """ConfigError unless *path* is a study file of a version that this tuner knows. Asks the header only."""
+    """Raise ConfigError unless *path* is a study file of a supported version. Only the header is read."""
     try:
         if not stat.S_ISREG(kind := path.stat().st_mode) and not stat.S_ISDIR(kind):
-            raise ConfigError(  # to open a pipe would wait for its writer
+            raise ConfigError(  # opening a pipe would wait for its writer
                 f"{path} is a pipe, socket or device, not a study file", hint="Name a *.tuner.db file."
             )
         with study_access.open_descriptor(path) as descriptor:
@@ -118,12 +118,11 @@ def check(path: Path) -> None:
 
 @contextlib.contextmanager
 def open_for_writing(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Connection]:
-    """The one connection that may write to *path*, checked to work; ConfigError when another tuner has it.
+    """Yield the only connection that may write to *path*; raise ConfigError if another tuner has it.
 
-    Not *lasting*: a power cut may cost the last commits, never the file; what is killed costs none.
-
-    The lock is flock's, on the study file itself: it dies with its process, leaves no file behind, and does
-    not meet SQLite's own (fcntl) locks, so that readers are free.
+    Not *lasting*: a power cut may lose the last commits, but never the file; a kill loses nothing.
+    The lock is a flock on the study file itself: it ends with its process, leaves no file behind, and does
+    not interfere with SQLite's own (fcntl) locks, so that readers are not blocked.
     """
     check(path)
     with contextlib.ExitStack() as stack:
@@ -138,30 +137,27 @@ def open_for_writing(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Co
         with translate_errors(path):
             connection = stack.enter_context(connect_to_file(path, "rw"))
             connection.execute("PRAGMA journal_mode = WAL")
-            # FULL: a commit is on the disk when it returns, so that a power cut costs no finished window.
-            # The price is one fsync per window.
+            # FULL: a commit is on the disk when it returns, so that a power cut loses no finished window.
+            # The cost is one fsync per window.
             connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")
             connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute(
-                "BEGIN IMMEDIATE"
-            )  # a folder or file system that cannot be written says so now
+            connection.execute("BEGIN IMMEDIATE")  # fails now if the folder or file system is read-only
             connection.execute("ROLLBACK")
         yield connection
 
 
 def keep_copy(path: Path, connection: sqlite3.Connection, version: int) -> Path:
-    """Copy *path*, open as *connection*, as it is now, to a file beside it that names its schema *version*.
+    """Copy *path*, open as *connection*, to a file in its folder that is named by its schema *version*.
 
-    The copy has all that was committed, what a killed writer left in the -wal included. It is there whole or
-    not at all, and no file is overwritten.
-
+    The copy has all commits, including those of a killed writer in the -wal. It is made completely or not at
+    all, and no file is overwritten.
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the copy cannot be written.
     """
     made = path.with_name(f"{path.name}.copying")
     try:
-        made.unlink(missing_ok=True)  # of a copy that was cut off; the study's lock is ours
-        _make_empty(made)  # whoever may not read the study may not read a half of it either
+        made.unlink(missing_ok=True)  # remove an interrupted copy; this process has the study's lock
+        _make_empty(made)  # with permissions that also protect an incomplete copy
         with contextlib.closing(sqlite3.connect(made)) as copy:
             connection.backup(copy)
         shutil.copymode(path, made)
@@ -187,14 +183,14 @@ def _make_empty(path: Path) -> None:
 
 
 def _name(made: Path, name: Path) -> None:
-    """Give the file *made* the *name*; FileExistsError when something has it."""
+    """Rename the file *made* to *name*; raise FileExistsError if *name* exists."""
     try:
         os.link(made, name)
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
             raise
-        # A file system without hard links (FAT, some shares): the name is taken by an empty file of ours,
-        # which the whole one replaces. A kill in between leaves the empty one.
+        # A file system without hard links (FAT, some shares): reserve the name by an empty file, which the
+        # complete one replaces. A kill in between leaves the empty one.
         _make_empty(name)
         try:
             made.replace(name)
@@ -210,33 +206,33 @@ def _names_of_copies(path: Path, version: int) -> Iterator[Path]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some tuner, this one included, has *path* open to write.
+    """Return whether a tuner, this one included, has *path* open for writing.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: *path* cannot be read.
     """
     with study_access.open_descriptor(path) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        except OSError:  # a file system without locks (NFS without their daemon): nobody can hold it there
+        except OSError:  # a file system without locks (NFS without lockd), so no process can have the lock
             return False
     return False
 
 
 def connect_to_file(path: Path, mode: str) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-    """A connection of SQLite's to *path*, for a ``with`` block, that trusts nothing in it."""
+    """Return a context manager of a SQLite connection to *path* that does not trust its schema."""
     return study_access.connect_and_close(path, lambda path: _connect(path, mode))
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    # Launches that take turns have a thread each, of which one runs at a time.
+    # Launches that take turns have one thread each, of which only one runs at a time.
     connection = sqlite3.connect(
         uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
     )
-    # A study file may come from a stranger: its schema calls nothing, and no value takes all memory.
+    # A study file may come from an unknown source: its schema must not run code, and values are limited.
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE_BYTES)
@@ -250,9 +246,9 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _hold(path: Path, lock: int) -> None:
-    """Take the flock of *path*; ConfigError when another tuner has it.
+    """Take the flock of *path*; raise ConfigError if another tuner has it.
 
-    Who asks whether the file is held has it, too, for some microseconds: that is waited for.
+    `is_held` of another process also takes it for some microseconds, so several attempts are made.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
@@ -272,7 +268,7 @@ def _hold(path: Path, lock: int) -> None:
 
 
 def _holder(lock: int) -> str:
-    """Who has the flock that *lock* cannot get, as far as the kernel tells."""
+    """Describe the process that has the flock that *lock* cannot get, as far as the kernel reports it."""
     status = os.fstat(lock)
     wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     with contextlib.suppress(OSError):

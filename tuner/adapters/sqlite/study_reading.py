@@ -27,7 +27,7 @@ _ANY = "SELECT count(*) FROM sqlite_master"  #: reads the file, and runs nothing
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """How a study file and its -wal look from outside: who writes changes that."""
+    """Size and time stamps of a study file and its -wal, which change if it is written."""
 
     file: Path
     _file: tuple[int, ...] | None
@@ -35,12 +35,12 @@ class Looks:
 
     @classmethod
     def of(cls, path: Path) -> Looks:
-        """As they are now."""
+        """Return the present stamps of *path*."""
         file = _real(path)
         return cls(file, _stamp(file), _stamp(_wal(file)))
 
     def changed(self) -> bool:
-        """Whether somebody wrote since; not of another file that took its name: who reads has this one."""
+        """Return whether the file was written since; False if another file has replaced it."""
         now = Looks.of(self.file)
         if self._file is not None and now._file is not None and self._file[:2] != now._file[:2]:
             return False
@@ -48,7 +48,7 @@ class Looks:
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """None: it is not there, or empty."""
+    """Return device, inode, size and mtime of a file; None if it does not exist or is empty."""
     try:
         found = path.stat()
     except OSError:
@@ -58,10 +58,10 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 @contextlib.contextmanager
 def read_only(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
-    """A connection that reads *path*, and whether SQLite's locks keep apart what is of two states.
+    """Yield a connection that reads *path*, and whether SQLite's locks prevent a mix of two states.
 
-    They cannot where the file is read as it lies there, at rest or in a folder that cannot be written. A
-    writer that begins and ends meanwhile puts new pages beside old ones: `Looks` tells.
+    They do not if the file is read without locks: at rest, or in a read-only folder. A writer that begins
+    and ends meanwhile mixes new pages with old ones, which `Looks` detects.
     """
     check(path)
     real = _real(path)
@@ -72,8 +72,8 @@ def read_only(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
             connection = stack.enter_context(connect_to_file(real, mode))
             connection.execute(_ANY).fetchone()
         except sqlite3.OperationalError:
-            # WAL needs a -shm file beside the study, which cannot be made here. Without a -wal the study file
-            # is all there is; with one (its writer was killed) the last windows are in it: both are copied.
+            # WAL needs a -shm file in the study's folder, which cannot be made here. Without a -wal, the
+            # study file is complete; with one (its writer was killed), it has the last windows: copy both.
             is_locked = False
             with translate_errors(path):
                 connection = stack.enter_context(_connected_without_locks(real, stack))
@@ -86,9 +86,9 @@ def read_only(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
 
 
 def _is_at_rest(path: Path) -> bool:
-    """Whether nobody writes *path* and all of it is in that one file.
+    """Return whether no process writes *path* and all data are in this one file.
 
-    Read as it lies there, or SQLite would leave an empty -wal and a -shm beside a finished study.
+    Then it is read without locks, because SQLite would leave an empty -wal and a -shm in its folder.
     """
     return not _has_wal(path) and not is_held(path)
 
@@ -121,7 +121,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _real(path: Path) -> Path:
-    """SQLite keeps the -wal beside the file, not beside a link to it."""
+    """Return the target of a link: SQLite keeps the -wal in the folder of the file, not of the link."""
     return Path(os.path.realpath(path))
 
 
@@ -133,14 +133,14 @@ def _has_wal(path: Path) -> bool:
     return _stamp(_wal(path)) is not None
 
 
-# The tables of a study file: a new file's, and how an older one comes to have them.
+# The tables of a study file: of a new file, and the upgrade of an older one.
 
 
 _SUMS_SINCE = 12  #: the version in which launches have all their sums: 10 and 11 had fewer
 
 
 def new_database(study: StudyRecord) -> bytes:
-    """A whole study file, as bytes, that holds *study* and nothing measured."""
+    """Return a complete study file, as bytes, with the record *study* and no measurements."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute(f"PRAGMA application_id = {study_file.APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {study_file.SCHEMA_VERSION}")
@@ -155,13 +155,12 @@ def new_database(study: StudyRecord) -> bytes:
 
 
 def upgrade(path: Path, connection: sqlite3.Connection) -> Path | None:
-    """Bring an older file to the version that this tuner writes; gives the copy of it as it was, kept first.
+    """Upgrade an older file to the current version; return the path of a copy made before.
 
-    None: it is of this version. Each version on the way is taken wholly or, on any error, not at all.
-
+    None: it has the current version. Each version step is one transaction.
     Raises:
-        ConfigError: the copy cannot be made; the file is not touched.
-        Damaged: something is not as its digest says: new digests would stand for that.
+        ConfigError: the copy cannot be made; the file is not changed.
+        Damaged: a record differs from its digest, which new digests would hide.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version >= study_file.SCHEMA_VERSION:
@@ -183,7 +182,7 @@ def upgrade(path: Path, connection: sqlite3.Connection) -> Path | None:
 
 
 def _add_up(connection: sqlite3.Connection) -> None:
-    """Keep what the windows of each launch that ended add up to."""
+    """Store the sums of the windows of each finished launch."""
     ended = connection.execute("SELECT id FROM launch WHERE ended_wall_s IS NOT NULL").fetchall()
     for (launch_id,) in ended:
         windows = list_windows(read_windows(connection, OF_LAUNCHES, f"[{launch_id:d}]"))

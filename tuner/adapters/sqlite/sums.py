@@ -34,9 +34,9 @@ from tuner.core.windows.launch_sums import (
     told_by,
 )
 
-# How all windows of a study file are listed: 100 000 of them in well under a second.
+# Reading of all windows of a study file: 100 000 of them in well under a second.
 
-# In the order of WindowRecord's fields; what its launch says is filled in, and what made it void (by its id).
+# In the order of WindowRecord's fields; those of the launch are filled in later, and void reasons (by id).
 _WINDOW = (
     *("launch_id", "NULL", "NULL", "NULL", "window_index", "window.attempt", "started_wall_s", "length_s"),
     *("n_done", "n_failed", "load1_mean", "load1_max", "n_active_mean", "service_cpu_s", "tuner_cpu_s"),
@@ -53,7 +53,7 @@ OF_LAUNCHES = "window.launch_id IN (SELECT value FROM json_each(?))"  #: their i
 
 
 class Kept(NamedTuple):
-    """A window as the file has it."""
+    """A window as rows of the file."""
 
     row: Row
     launch: Row  #: its launch's block, processes, threads, variant and box
@@ -61,12 +61,12 @@ class Kept(NamedTuple):
 
 
 def read_windows(connection: sqlite3.Connection, where: str = "", *values: object) -> Iterator[Kept]:
-    """Every window in the order it was taken, or those *where* something holds (`OF_ONE`, `OF_LAUNCHES`).
+    """Yield all windows in the order of measurement, or those that satisfy *where* (`OF_ONE`, `OF_LAUNCHES`).
 
-    To be asked within one transaction, as a file may grow. A window whose launch is not there is left out:
-    nobody knows what ran.
+    Call it within one transaction, because a file may grow. A window without its launch is left out, because
+    its layout is unknown.
     """
-    # Launches are few: looking them up here takes less than a join that gives their columns again and again.
+    # Launches are few: a lookup here is faster than a join that repeats their columns for each window.
     launches, void = _launches(connection, where, values), _void_reasons(connection, where, values)
     for row in connection.execute(_query(connection, where), values):
         launch = launches.get(row[0])
@@ -75,7 +75,7 @@ def read_windows(connection: sqlite3.Connection, where: str = "", *values: objec
 
 
 def list_windows(kept: Iterable[Kept]) -> list[WindowRecord]:
-    """The records of windows."""
+    """Return the records of windows."""
     layout, record, windows = cache(layout_of), cast(Callable[..., WindowRecord], WindowRecord), []
     for row, (block, processes, threads, variant, box), void in kept:
         window = record(*row[:_LATENCY_COLUMNS], *row[_LATER:])
@@ -88,7 +88,7 @@ def list_windows(kept: Iterable[Kept]) -> list[WindowRecord]:
 
 
 def _query(connection: sqlite3.Connection, where: str) -> str:
-    """Clocks that an older file has not are NULL; what items counted of CPU stands in the readings."""
+    """Return the query of windows. Clocks that an older file lacks are NULL, or computed from readings."""
     tables = "window"
     known = columns_of(connection, "window")
     clocks = [clock if clock in known else "NULL" for clock in EARLIER_CLOCKS]
@@ -103,7 +103,7 @@ def _query(connection: sqlite3.Connection, where: str) -> str:
 
 
 def _launches(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> dict[int, Row]:
-    """What launches say of their windows, by their ids."""
+    """Return the columns of launches that their windows need, by launch id."""
     of_these = f"WHERE id IN (SELECT launch_id FROM window WHERE {where})" if where else ""
     found = connection.execute(
         f"SELECT id, block, processes, threads, variant, box FROM launch {of_these}", values
@@ -114,7 +114,7 @@ def _launches(connection: sqlite3.Connection, where: str, values: Sequence[objec
 def _void_reasons(
     connection: sqlite3.Connection, where: str, values: Sequence[object]
 ) -> dict[int, list[Row]]:
-    """Of each window that is void, by its id."""
+    """Return slug and detail of each void reason, by window id."""
     of_these = f"WHERE window_id IN (SELECT id FROM window WHERE {where})" if where else ""
     found: dict[int, list[Row]] = {}
     query = f"SELECT window_id, slug, detail FROM void_reason {of_these} ORDER BY window_id, n"
@@ -144,7 +144,7 @@ _LARGEST = 1e15  #: what a file may hold: `sqlite_checks`
 
 
 def sum_rows(connection: sqlite3.Connection, launch_id: int | None = None) -> Iterator[Row]:
-    """The sums that are kept, each with what its launch says, by their ids; of one launch, or of all."""
+    """Return the stored sums of one launch, or of all, with columns of the launch, in order of ids."""
     known = details.columns_of(connection, "launch_sum")
     columns = ", ".join(
         name if name in _OF_LAUNCH else f"own.{name}" for name in _READ if name in (*_OF_LAUNCH, *known)
@@ -155,21 +155,21 @@ def sum_rows(connection: sqlite3.Connection, launch_id: int | None = None) -> It
 
 
 def has_sums(connection: sqlite3.Connection) -> bool:
-    """Whether the file keeps all sums that this tuner asks for: versions 10 and 11 had fewer."""
+    """Return whether the file has all sums that this tuner needs: versions 10 and 11 had fewer."""
     return details.columns_of(connection, "launch_sum") >= set(_OTHERS)
 
 
 def without_sums(connection: sqlite3.Connection) -> list[int]:
-    """The ids of launches whose windows are still to be added up: `replace_sum` says which."""
+    """Return the ids of launches without stored sums: see `replace_sum`."""
     query = "SELECT id FROM launch WHERE id NOT IN (SELECT launch_id FROM launch_sum) ORDER BY id"
     return [launch_id for (launch_id,) in connection.execute(query)]
 
 
 def sums_of(kept: Iterable[Row]) -> tuple[list[LaunchTally], list[LaunchVoid]]:
-    """What such rows say; those that warm the cache are left out.
+    """Return the sums of valid and of invalid windows from rows of `sum_rows`, without cache warming.
 
     Raises:
-        Damaged: they say what no windows add up to.
+        Damaged: a row has impossible values.
     """
     launches, void = [], []
     for row in kept:
@@ -196,10 +196,10 @@ def sums_of(kept: Iterable[Row]) -> tuple[list[LaunchTally], list[LaunchVoid]]:
 
 
 def replace_sum(connection: sqlite3.Connection, launch_id: int, windows: Sequence[WindowRecord]) -> None:
-    """Keep what all the *windows* of a launch add up to, in place of what was kept of it before.
+    """Store the sums of all *windows* of a launch, replacing earlier sums.
 
-    Nothing is kept where only some of the windows that count tell the CPU of workers, or are at a rate, and
-    where a sum is beyond what a file may hold: such windows are added up each time that they are asked for.
+    Nothing is stored if only some of the valid windows have the CPU of workers, or a request rate, or if a
+    sum exceeds the limits of a file: such windows are added up at each reading.
     """
     remove_sum(connection, launch_id)
     sums = tally(windows)
@@ -224,12 +224,12 @@ def replace_sum(connection: sqlite3.Connection, launch_id: int, windows: Sequenc
 
 
 def remove_sum(connection: sqlite3.Connection, launch_id: int) -> None:
-    """Of a launch that has one window more than was added up."""
+    """Delete the sums of a launch, which has a new window."""
     connection.execute("DELETE FROM launch_sum WHERE launch_id = ?", (launch_id,))
 
 
 def _counts(launch_id: int, text: str | None) -> Counter[str]:
-    """Windows by slug."""
+    """Parse the number of invalid windows by slug; raise Damaged if it is not JSON of this form."""
     try:
         found = json.loads(text or "")
     except (ValueError, RecursionError):

@@ -107,7 +107,7 @@ class Freezing:
         return child
 
     def _of_version_1(self, deadline: float) -> str | None:
-        """Move all descendants of the guardian except supervisord to a cgroup of version 1; None: impossible."""
+        """Move the guardian's descendants except supervisord to a cgroup of version 1; None: impossible."""
         cgroup = self._guardian.freezer()
         if cgroup is None:
             return None
