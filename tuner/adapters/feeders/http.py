@@ -158,7 +158,7 @@ class HttpFeederSettings(FeederSettings):
 
     @property
     def is_numbered(self) -> bool:
-        """Whether each process listens at an address of its own."""
+        """Whether each process listens at a separate address."""
         return NUMBER in self.url
 
     @property

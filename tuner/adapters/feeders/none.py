@@ -1,4 +1,4 @@
-"""Null feeder for services that fetch their items from a source of their own."""
+"""Null feeder for services that fetch their items themselves."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ def ask_host(address: str, security: Any, worker: str, asked: bytes) -> dict[str
 
     Raises:
         TunerError: the error that the host found.
-        MeasurementError: the host is gone.
+        MeasurementError: the host has left.
     """
     topic, said = f"tuner-{uuid.uuid4().hex}", queue.SimpleQueue[dict[str, str]]()
     with Client(address, security=security, set_as_default=False, name="tuner") as client:

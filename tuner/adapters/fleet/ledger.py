@@ -69,7 +69,7 @@ class Ledger:
     # ------------------------------------------------------------------ calls of the coordinator
 
     def sent(self, order: Order) -> Seen | None:
-        """Record *order*; return its host, or None if the host is gone and the order is lost."""
+        """Record *order*; return its host, or None if the host has left and the order is lost."""
         seen = self._boxes.get(order.place.box)
         if seen is not None:
             self._orders[order.id] = _Under(order.place.box, seen.worker, seen.address)
@@ -180,7 +180,7 @@ class Ledger:
             case Warned(box, slug, text) if not under.has_started:  # repeated at each launch
                 yield from self._warn(Message(slug, text), box)
                 return
-            case Lost(_, why):  # reported once its process is gone
+            case Lost(_, why):  # reported once its process has ended
                 under.why = why
                 return
             case Began():
@@ -235,12 +235,12 @@ class Looking:
                 tuple(map(str, said[worker]["identity"])),
             )
             for address, worker, behind_s in found["workers"]
-            if worker in said  # others are gone meanwhile
+            if worker in said  # other workers have left
         ]
 
 
 def workers_of(dask_scheduler: Any) -> dict[str, Any]:
-    """Return what a coordinator reads each second; runs in the scheduler, in all versions alike."""
+    """Return what a coordinator reads each second; runs in the scheduler, equal in all versions."""
     return {
         "is_ours": dask_scheduler.allowed_failures == 0,
         "wall_s": time.time(),

@@ -37,7 +37,7 @@ class Answer:
     )
 
     def __init__(self, *, is_head: bool = False) -> None:
-        """Set up the parser; *is_head*: response to HEAD, which has no body whatever its headers state."""
+        """Set up the parser; *is_head*: response to HEAD, which has no body regardless of its headers."""
         self.status = 0  #: 0: not known yet
         self.n_bytes = 0  #: of it, so far
         self.keeps_alive = False  #: whether the connection can take another request, once it is whole

@@ -173,7 +173,7 @@ class Generator:
         asyncio.get_running_loop().call_later(_DRAIN_S, self._over.set)
         self._end_if_done()
 
-    # The first answer: counted as any other, so that the service's count and ours agree.
+    # The first answer is counted like any other, so that the counts of service and generator agree.
 
     async def _first_answer(self) -> bool:
         """Try until the service answers; return False if there is nothing to send."""

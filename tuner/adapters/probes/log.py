@@ -37,7 +37,7 @@ class FollowedLog:
     """One log, found by its path, read from its beginning or from its present end.
 
     The file is kept open, so that lines written after a rename are not lost. It is read along with the file
-    that took its place, until that is replaced, too. Memory use is bounded whatever the file contains.
+    that took its place, until that is replaced, too. Memory use is bounded for any content of the file.
     """
 
     def __init__(self, path: Path, *, from_end: bool) -> None:

@@ -118,7 +118,7 @@ class MessageQueue(Protocol):
         """Push the clones (id and parts) and add them to the count of fed messages, atomically."""
 
     def look(self) -> Backlog:
-        """Return the messages since ``claim``; BrokerError if the stored claim is gone."""
+        """Return the messages since ``claim``; raise BrokerError if the stored claim is missing."""
 
     def release(self) -> int:
         """Remove this study's messages, also taken ones, and its claim; return how many other messages

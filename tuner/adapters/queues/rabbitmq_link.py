@@ -49,7 +49,7 @@ def open_connection(url: str, timeout_s: float, bound: Bound) -> Connection:
 
 
 def _with_limits(bound: Bound) -> Any:
-    """Return a subclass of the client's connection, which has no limits of its own, with limits."""
+    """Return a subclass, with limits, of the client's connection, which has none."""
     from amqp import Connection
     from amqp.exceptions import FrameSyntaxError, RecoverableConnectionError
     from amqp.transport import TCPTransport
@@ -161,7 +161,7 @@ class Link:
         """Close the connection; the broker requeues unacknowledged messages."""
         if self._connection is not None:
             self._bound.renew()
-            with suppress(Exception):  # the broker may be gone, and its errors do not matter any more
+            with suppress(Exception):  # the broker may have ended, and its errors do not matter any more
                 self._connection.close()
         self._drop()
 
@@ -219,7 +219,7 @@ class Link:
         return [found[place] for place in spread_places(len(found), n_most)]
 
     def sift(self, queue: str, tag: str) -> None:
-        """Remove the messages that contain *tag*; put others back in their places, marked as redelivered."""
+        """Remove the messages that contain *tag*; put back others in their places, marked as redelivered."""
         waiting = self.waiting(queue)
         if waiting is None or not waiting.n_messages:
             return

@@ -16,14 +16,14 @@ from tuner.core.messages.fleet import box_gone
 from tuner.core.text.figures import format_block, render_duration, render_rest
 from tuner.ports import BoxwiseProgress, Clock, FleetProgress
 
-# How a study on several boxes goes, told to whoever follows a study: a live view, the file beside it.
+# Progress of a study on several hosts, for observers of a single host: the live view and the live file.
 
 
 class FleetTee:
-    """A FleetProgress that names the box to each of several, and then tells it as if there were no other."""
+    """A FleetProgress that names the host to each observer, and then reports to it as for a single host."""
 
     def __init__(self, reported: Sequence[BoxwiseProgress], beside: Sequence[FleetProgress] = ()) -> None:
-        """*beside* are told too, as they are."""
+        """Set up the tee; *beside* are observers of a fleet, which get the same calls."""
         self._observers, self._beside = tuple(reported), tuple(beside)
 
     def box_came(self, facts: BoxFacts) -> None:  # noqa: D102  (ports.FleetProgress says it; so for the others)
@@ -91,12 +91,12 @@ _NAMED = 3  #: hosts in a line
 
 
 def time_of_day() -> str:
-    """What a line begins with, unless it is simulated."""
+    """Return the start of a line: the time of day."""
     return time.strftime("%H:%M:%S")
 
 
 def simulated_time(clock: Clock) -> Callable[[], str]:
-    """What a line begins with where *clock* is a simulation's: the time since it began."""
+    """Return a function for the start of a line: the simulated time since now, by *clock*."""
     began_s = clock.monotonic_s()
 
     def stamp() -> str:
@@ -107,7 +107,7 @@ def simulated_time(clock: Clock) -> Callable[[], str]:
 
 
 class FleetLines:
-    """A FleetProgress: one line for each launch, window and warning, and for each box that comes or goes.
+    """A FleetProgress: one line for each launch, window and warning, and for each host that joins or leaves.
 
     `beat` is called from another thread: it prints the state of the hosts after a while without a line.
     """
@@ -121,9 +121,9 @@ class FleetLines:
         patience_s: float | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*stamp* gives what each line begins with.
+        """Set up the output; *stamp* returns the start of each line.
 
-        *patience_s*: so long a study waits for a host; None: it is simulated, and launches get no line.
+        *patience_s*: time that a study waits for a host; None: it is simulated, and launches get no line.
         """
         self._output, self._is_race, self._stamp = output, is_race, stamp
         self._patience_s, self._now_s = patience_s, now_s
@@ -134,14 +134,14 @@ class FleetLines:
         self._reported_at_s = self._idle_since_s = now_s()
 
     def box_came(self, facts: BoxFacts) -> None:
-        """A line."""
+        """Print a line."""
         self._there.add(facts.name)
         host = facts.name if facts.provenance.host is None else facts.provenance.host
         where = "" if host == facts.name else f" on {host}"
         self._line(f"{facts.name}{where} is there, with {facts.cores:g} cores")
 
     def box_went(self, box: str, why: str) -> None:
-        """A line, and one more if no host is left."""
+        """Print a line, and one more if no host is left."""
         self._there.discard(box)
         self.launch_ended(box)
         self._line(f"Warning: {box} is gone: {why} [box-gone]")
@@ -149,7 +149,7 @@ class FleetLines:
             self._line(f"no host is left; {self._waits()}")
 
     def launch_started(self, box: str, layout: Layout, block: int, remaining_s: float | None) -> None:
-        """A line, where time goes by."""
+        """Print a line, unless the study is simulated."""
         self._blocks[box] = block
         with self._lock:
             self._at[box] = str(layout), "starting", self._now_s()
@@ -168,7 +168,7 @@ class FleetLines:
         items_per_s: float | None,  # noqa: ARG002
         sample: Sample | None,  # noqa: ARG002
     ) -> None:
-        """Remembered for the next line."""
+        """Store the state for the next line of `beat`."""
         does = "warming up" if window_s is None else f"in a window of {render_duration(window_s)}"
         with self._lock:
             self._at[box] = str(layout), does, self._now_s() - elapsed_s
@@ -176,7 +176,7 @@ class FleetLines:
     def window_taken(
         self, box: str, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
-        """The window's figures, and what is left."""
+        """Print the window's figures, and the remaining windows and time."""
         block = self._blocks.get(box, 0)
         reported = render_window(
             window, block, n_taken, n_planned, remaining_s, is_race=self._is_race, box=box
@@ -184,14 +184,14 @@ class FleetLines:
         self._line(reported)
 
     def launch_ended(self, box: str) -> None:
-        """Not a line's worth."""
+        """Store the end of a launch; print nothing."""
         with self._lock:
             self._at.pop(box, None)
             if not self._at:
                 self._idle_since_s = self._now_s()
 
     def warning(self, slug: str, text: str) -> None:
-        """With its slug, to look up in docs/messages.md."""
+        """Print the warning with its slug, to look up in docs/messages.md."""
         self._line(f"Warning: {text} [{slug}]")
 
     def beat(self) -> None:
@@ -215,7 +215,7 @@ class FleetLines:
         return f"waiting{most} for one (tuner box)"
 
     def _line(self, text: str) -> None:
-        with self._lock, suppress(OSError, ValueError):  # nobody reads any more: no reason to stop measuring
+        with self._lock, suppress(OSError, ValueError):  # the output is closed: no reason to stop measuring
             self._reported_at_s = self._now_s()
             self._output.write(f"{self._stamp()} {text}\n")
             self._output.flush()

@@ -1,8 +1,8 @@
 """The file ``STUDY.tuner.db-live`` (JSON), which shows what a running study measures now.
 
-It is a word of the moment: nothing is lost with it, so it is not synced to the disk. Whether it holds is told
-by the lock on the study file (`study_file.is_held`), which dies with its process; a file that a kill left
-behind is replaced by the next tuner that measures.
+It has only the present state, so it is not synced to the disk. It is valid while the study file is locked
+(`study_file.is_held`), because the lock ends with its process; a file that remains after a kill is replaced
+by the next tuner that measures.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tuner.core.messages.host import no_live_file
 if TYPE_CHECKING:
     from tuner.core.domain.window import Sample, Window
 
-# What runs at this moment, from what a study tells: for a view, for a file that others watch.
+# The present state of a study, collected from its progress calls, for the live view and the live file.
 
 _MOST_WARNINGS = 5  #: that are remembered; a log has all of them
 _LONGEST_WARNING = 400  #: characters
 
 
 class Follower:
-    """A Progress that knows what runs now; whoever shows it is told by `_changed`."""
+    """A Progress that stores the present state; a subclass shows it in `_changed`."""
 
     def __init__(self) -> None:
         began_s = time.monotonic()
@@ -45,7 +45,7 @@ class Follower:
         self._idle: dict[Layout, _Now] = {}  #: their state when their last turn ended
 
     def live(self) -> Live:
-        """What is to be said of this moment."""
+        """Return the present state."""
         now, at_s = self._now, time.monotonic()
         remaining_s = now.remaining_s
         if remaining_s is not None:
@@ -142,11 +142,11 @@ class Follower:
         self._changed(at_once=False)
 
     def _begins(self, n_taken: int, n_void: int) -> None:
-        """So many windows that count, and that do not, are known from earlier sessions."""
+        """Set the numbers of valid and invalid windows of earlier sessions."""
         self._now.n_taken, self._now.n_void = n_taken, n_void
 
     def _changed(self, *, at_once: bool) -> None:
-        """There is something new to be shown; *at_once*: what runs now is another one than before."""
+        """Show the new state; *at_once*: another layout runs now."""
         raise NotImplementedError
 
     def _enter(self, phase: Phase) -> _Now:
@@ -169,7 +169,7 @@ class Follower:
 
 @dataclass(slots=True)
 class _Now:
-    """Times are monotonic seconds."""
+    """State of one launch; times are monotonic seconds."""
 
     reported_at_s: float  #: when *remaining_s* was told
     phase: Phase = "between"
@@ -187,14 +187,14 @@ class _Now:
     remaining_s: float | None = None
 
     def with_counts_of(self, other: _Now) -> _Now:
-        """Take over the counts of the whole study from *other*."""
+        """Copy the counts of the whole study from *other*; return self."""
         self.n_taken, self.n_planned, self.n_void = other.n_taken, other.n_planned, other.n_void
         self.remaining_s, self.reported_at_s = other.remaining_s, other.reported_at_s
         return self
 
 
 def _elapsed_s(now: _Now, at_s: float) -> float:
-    """Of the phase; nobody tells while a layout starts or stops."""
+    """Return the duration of the phase so far; it is not reported while a layout starts or stops."""
     return at_s - now.since_s if now.elapsed_s is None else now.elapsed_s
 
 
@@ -218,12 +218,12 @@ _FORMAT = 1
 
 
 def live_path(study: Path) -> Path:
-    """Where what runs now is told of *study*."""
-    return Path(f"{study.resolve()}-live")  # as SQLite does with what it keeps beside a link's file
+    """Return the path of the live file of *study*."""
+    return Path(f"{study.resolve()}-live")  # in the folder of a link's target, like SQLite's files
 
 
 class LiveFile(Follower):
-    """A Progress that keeps the file up to date between `written` and its end."""
+    """A Progress that keeps the live file up to date within the block of `written`."""
 
     def __init__(self, study: Path, warn: Callable[[str, str], None]) -> None:
         super().__init__()
@@ -235,9 +235,9 @@ class LiveFile(Follower):
 
     @contextmanager
     def written(self, n_taken: int, n_void: int = 0) -> Iterator[None]:
-        """Keep the file within the block, with the lock on the study held; so many windows there are by now.
+        """Keep the file within the block, while this process has the lock on the study.
 
-        *n_taken* of them count, *n_void* do not.
+        The study has *n_taken* valid and *n_void* invalid windows at the start.
         """
         self._begins(n_taken, n_void)
         self._is_kept = True
@@ -260,7 +260,7 @@ class LiveFile(Follower):
         except OSError as error:
             self._is_kept = False
             with suppress(OSError):
-                self._path.unlink(missing_ok=True)  # it would say what was
+                self._path.unlink(missing_ok=True)  # it would be out of date
             self._warn(*no_live_file(self._path, error.strerror))
 
     def _write(self, content: bytes) -> None:
@@ -274,7 +274,7 @@ class LiveFile(Follower):
 
 
 def render_live(live: Live) -> str:
-    """*live* as the file has it."""
+    """Return *live* as JSON for the file."""
     layout = None if live.layout is None else str(live.layout)
     started = [str(one) for one in live.started]
     facts = {"format": _FORMAT, "pid": os.getpid(), **asdict(live), "layout": layout, "started": started}
@@ -284,9 +284,9 @@ def render_live(live: Live) -> str:
 
 
 def read_live(study: Path) -> Live | None:
-    """What runs now by the file beside *study*; None: there is none, or it is none of ours.
+    """Return the state from the live file of *study*; None if there is none, or it is not valid.
 
-    It may be of a tuner that was killed: ask `study_file.is_held`, too.
+    The tuner that wrote it may have been killed: call `study_file.is_held`, too.
     """
     try:
         descriptor = os.open(live_path(study), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -317,7 +317,7 @@ def _parse(found: Any) -> Live:
         **_running(found),
         n_taken=int(_finite(found["n_taken"])),
         n_planned=_count(found["n_planned"]),
-        n_void=int(_finite(found.get("n_void", 0))),  # a tuner before this one says none
+        n_void=int(_finite(found.get("n_void", 0))),  # missing in files of older versions
         remaining_s=_number(found["remaining_s"]),
         warnings=tuple((str(slug), str(text)) for slug, text in found["warnings"]),
         started=tuple(parse_layout(one) for one in found.get("started", ())),
@@ -326,7 +326,7 @@ def _parse(found: Any) -> Live:
 
 
 def _running(found: Any) -> dict[str, Any]:
-    """What a launch is doing: of the study, or of one box of several."""
+    """Parse the state of a launch: of the study, or of one of several hosts."""
     if found["phase"] not in get_args(Phase):
         raise ValueError("no such phase")
     layout: Layout | None = None if found["layout"] is None else parse_layout(found["layout"])

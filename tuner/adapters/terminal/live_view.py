@@ -1,7 +1,7 @@
 """The live view of a study on a terminal; finished windows scroll above it.
 
-It must not disturb what is measured: it is drawn every other second, from a board that is worked out once per
-window, and nothing waits for the terminal.
+It must not disturb the measurement: it is drawn every other second, from a board that is computed once per
+window, and never waits for the terminal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Draw = Callable[[Board, int, int, bool], Sequence[tuple[str, int]]]
 
 
 class LiveView(Follower):
-    """A Progress that draws; leader and intervals come from *strategy*."""
+    """A Progress that draws on a terminal; leader and intervals come from *strategy*."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class LiveView(Follower):
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Draw within the block; only the lines above the view stay."""
+        """Draw within the block; afterwards only the lines above the view stay."""
         try:
             with beating(EVERY_S, self.beat):
                 yield
@@ -67,9 +67,9 @@ class LiveView(Follower):
             self._screen.close()
 
     def beat(self) -> None:
-        """Draw again after a silence: a layout starts or stops.
+        """Draw again after a time without progress calls, while a layout starts or stops.
 
-        For another thread. What the strategy knows is not asked for: it may be at work.
+        Called from another thread, so it does not use the strategy, which may be running.
         """
         with self._lock:
             if self._board is not None and time.monotonic() - self._drawn_at_s >= EVERY_S:
@@ -77,15 +77,15 @@ class LiveView(Follower):
                 self._screen.show(self._lines())
 
     def begins(self, windows: Sequence[WindowRecord], launches: Callable[[], Iterable[LaunchRecord]]) -> None:
-        """The file holds *windows*; *launches* gives those it will hold."""
+        """Set the *windows* of the study file; *launches* returns its launches at any later time."""
         windows = [window for window in windows if window.block != WARMING_BLOCK]
         n_void = sum(bool(window.void) for window in windows)
         self._begins(len(windows) - n_void, n_void)
         self._keeper, self._launches = BoardKeeper(self._study, windows), launches
 
     def grew(self, study: StudyRecord) -> None:
-        """The grid of the study has grown, before its first block."""
-        with self._lock:  # `beat` draws what it has seen there
+        """Use *study*, whose grid has grown before its first block."""
+        with self._lock:  # `beat` uses these in another thread
             self._study, self._keeper, self._board = study, BoardKeeper(study), None
         self._leading.grew(len(study.layouts))
 
@@ -101,11 +101,11 @@ class LiveView(Follower):
     def window_taken(  # noqa: D102
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
-        if self.live().block != WARMING_BLOCK:  # a scout's is of no layout's figures
+        if self.live().block != WARMING_BLOCK:  # windows before block 1 do not count for a layout
             self._keeper.add(window)
         with self._lock:
             self._board = None
-        self._drawn_at_s = time.monotonic()  # below the window's line, once
+        self._drawn_at_s = time.monotonic()  # draw once, below the line of the window
         super().window_taken(window, n_taken, n_planned, remaining_s)
         block, box, is_race = self.live().block, self._box or "", self._study.strategy == "race"
         is_first_look = self._position >= FIRST_LOOK
@@ -136,7 +136,7 @@ class LiveView(Follower):
             self._screen.show(self._lines())
 
     def say(self, text: str) -> None:
-        """Leave *text* above."""
+        """Print *text* above the view."""
         one_line = replace_unprintable(" ".join(text.splitlines()), "?")
         with self._lock:
             self._screen.say(f"{time.strftime('%H:%M:%S')} {one_line}", self._lines())
@@ -151,10 +151,10 @@ class LiveView(Follower):
             if self._board is None:
                 self._board = self._worked_out()
             columns, lines = self._screen.size()
-            # Warnings are above already.
+            # Warnings are already printed above.
             board = replace(self._board, live=replace(self.live(), warnings=()))
             return self._draw(board, columns - 1, max(1, lines - _ASIDE), self._was_ending)
-        except Exception as error:  # a fault of the view is no reason to lose a night's study
+        except Exception as error:  # an error of the view must not end the study
             self._gave_up = True
             self.warning(*view_failed(error))
             return ()

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tuner.core.domain.live import Leading, Phase
 
 
-# Telling several how a study goes: the terminal, a file that others watch, metrics.
+# Progress for several observers: the terminal, the live file, metrics.
 
 
 class ProgressTee:
-    """A Progress that tells each of several, in order."""
+    """A Progress that passes each call to several others, in order."""
 
     def __init__(self, observers: Sequence[Progress]) -> None:
         self._observers = tuple(observers)
@@ -65,9 +65,9 @@ BEATS_S = 2.5
 
 
 class LineProgress:
-    """A line for each phase of a launch, each window and each warning, and one at least every 30 s.
+    """A Progress: a line for each phase of a launch, each window and each warning, at least every 30 s.
 
-    `beat` is called from another thread, as nobody tells anything while a layout starts or stops.
+    `beat` is called from another thread, because there are no calls while a layout starts or stops.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class LineProgress:
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002, D102
         if self._phase != "warming-up":
             since = render_rest(self._now_s() - self._since_s)
-            is_new = self._phase == "starting"  # else its source was dry, and it warms up again
+            is_new = self._phase == "starting"  # else its source had no items, and it warms up again
             self._enters("warming-up", f"ready after {since}, warming up" if is_new else "warming up again")
         elif self._is_silent():
             rate = "" if items_per_s is None else f", {render_rate(items_per_s)}"
@@ -121,7 +121,7 @@ class LineProgress:
         sample: Sample,  # noqa: ARG002
         items_per_s: float,
     ) -> None:
-        self._turn_to(layout)  # where layouts take turns, it need not be the last one that was started
+        self._turn_to(layout)  # with layouts that take turns, it may differ from the last started one
         if layout not in self._in_window:
             self._in_window.add(layout)
             self._enters("window", f"window of {render_duration(window_s)}")
@@ -147,23 +147,23 @@ class LineProgress:
         )
 
     def warning(self, slug: str, text: str) -> None:
-        """With its slug, to look up in docs/messages.md."""
+        """Print the warning with its slug, to look up in docs/messages.md."""
         self._line(f"Warning: {text} [{slug}]")
 
     def say(self, text: str) -> None:
-        """Something else."""
+        """Print *text* as a line."""
         self._line(text)
 
     def begins(self, windows: Sequence[WindowRecord], launches: Callable[[], Iterable[LaunchRecord]]) -> None:
         """Ignore the content of the file: lines do not show it."""
 
     def grew(self, study: StudyRecord) -> None:
-        """The grid of the study has grown."""
+        """Use *study*, whose grid has grown."""
         if self._leading is not None:
             self._leading.grew(len(study.layouts))
 
     def beat(self) -> None:
-        """Say what goes on, if nothing was said for a while."""
+        """Print the state after a while without a line."""
         with self._lock:
             if not self._is_silent(UNTOLD_S):
                 return
@@ -186,7 +186,7 @@ class LineProgress:
         self._line(f"{self._what}: {text}")
 
     def _line(self, text: str) -> None:
-        with self._lock, suppress(OSError, ValueError):  # nobody reads any more: no reason to stop measuring
+        with self._lock, suppress(OSError, ValueError):  # the output is closed: no reason to stop measuring
             self._reported_at_s = self._now_s()
             self._output.write(f"{time.strftime('%H:%M:%S')} {text}\n")
             self._output.flush()
@@ -212,7 +212,7 @@ def render_window(
     box: str = "",
     is_first_look: bool = False,
 ) -> str:
-    """One window in one line: where, which, what came out, what is left: of a race at most."""
+    """Return a line about a window: host, layout, block, figures, and the remaining time (race: at most)."""
     where = f"{box + ': ' if box else ''}{window.layout} {format_block(block)}"
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
@@ -237,29 +237,29 @@ def render_window(
 
 
 def _round(length_s: float) -> str:
-    """A window lasts until the next look, some milliseconds longer than asked."""
+    """Return the length of a window in full seconds: it ends with a sample, some milliseconds late."""
     return render_duration(round(length_s) if length_s >= 1 else length_s)
 
 
 def render_rate(items_per_s: float) -> str:
-    """A throughput as it is always told, per ten minutes."""
+    """Return a throughput in items per ten minutes."""
     return f"{items_per_s * TEN_MINUTES_S:,.0f} items/10 min".replace(",", " ")
 
 
 def render_end(remaining_s: float) -> str:
-    """How long it still takes, and the time of day when it ends."""
+    """Return the remaining time, and the time of day of the end."""
     now_s = time.time()
     return f"{render_rest(remaining_s)} left{until(now_s + remaining_s, now_s)}"
 
 
-# How a simulated study goes: one line per window, marked, with the time of the simulation.
+# Progress of a simulated study: one marked line per window, with the simulated time.
 
 
 class SimulatedProgress:
-    """A Progress for studies that take no time: lines, on terminals too, and never the time of day."""
+    """A Progress for simulated studies: lines, also on terminals, without the time of day."""
 
     def __init__(self, output: IO[str], elapsed_s: Callable[[], float]) -> None:
-        """*elapsed_s* gives the time since the study began, as the simulation has it."""
+        """Set up the output; *elapsed_s* returns the simulated time since the start of the study."""
         self._output, self._elapsed_s = output, elapsed_s
         self._block = 0
 
@@ -298,13 +298,13 @@ class SimulatedProgress:
     def _line(self, text: str) -> None:
         minutes, seconds = divmod(int(self._elapsed_s()), 60)
         hours, minutes = divmod(minutes, 60)
-        with suppress(OSError, ValueError):  # nobody reads any more: no reason to stop
+        with suppress(OSError, ValueError):  # the output is closed: no reason to stop
             self._output.write(f"simulated {hours}:{minutes:02}:{seconds:02} {text}\n")
             self._output.flush()
 
 
 def is_screen(stream: IO[str] | None, term: str | None) -> bool:
-    """Whether *stream* is a terminal that can move its cursor; *term* is what ``TERM`` says of it."""
+    """Return whether *stream* is a terminal that can move its cursor; *term* is the value of ``TERM``."""
     try:
         return stream is not None and stream.isatty() and term not in (None, "", "dumb", "unknown")
     except ValueError:  # closed
@@ -313,7 +313,7 @@ def is_screen(stream: IO[str] | None, term: str | None) -> bool:
 
 @contextmanager
 def beating(every_s: float, beat: Callable[[], None]) -> Iterator[None]:
-    """Call *beat* every *every_s* from a thread of its own, as long as the block lasts."""
+    """Call *beat* every *every_s* seconds from a separate thread within the block."""
     over = threading.Event()
 
     def run() -> None:

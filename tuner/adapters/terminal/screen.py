@@ -1,8 +1,8 @@
 """A terminal whose last lines are redrawn, below lines that scroll.
 
-It never waits for the terminal: one that is stopped (Ctrl-S) or slow is written to when it takes more, one
-that went away is not written to any more. The cursor stays visible and the modes as they are, so that a kill
-leaves nothing to be put right.
+It never waits for the terminal: output to a stopped (Ctrl-S) or slow terminal is written when the terminal
+accepts it, and output to a closed one is dropped. The cursor stays visible and the modes do not change, so
+that nothing has to be restored after a kill.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-# Single keys from a terminal, and the terminal as it was afterwards.
+# Reading of single keys from a terminal, whose modes are restored afterwards.
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Keys:
-    """What is typed; a terminal that is not ours to read is never asked."""
+    """Typed keys; a terminal that this process may not read is never read."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
     def pressed(self, within_s: float) -> str:
-        """The first key within so many seconds; empty: none was."""
+        """Return the first key within *within_s* seconds, or an empty text."""
         if self._descriptor is None:
             time.sleep(within_s)
             return ""
         if not select.select([self._descriptor], [], [], within_s)[0]:
             return ""
         typed = os.read(self._descriptor, 1)
-        if not typed:  # its end: nobody will ever type again
+        if not typed:  # end of input: there will be no more keys
             self._descriptor = None
         return typed.decode("latin-1")
 
 
 @contextmanager
 def keys() -> Iterator[Keys]:
-    """Keys of standard input as they are typed; none where it is no terminal of ours to read.
+    """Yield the keys of standard input; there are none if it is not a terminal of this process group.
 
-    SIGTERM and SIGHUP end the block like Ctrl-C, so that the terminal is put right before.
+    SIGTERM and SIGHUP end the block like Ctrl-C, so that the terminal's modes are restored.
     """
     before = {number: signal.signal(number, _end) for number in _ENDING}
     try:
@@ -84,18 +84,18 @@ _NARROWEST, _LOWEST = 20, 6  #: what a terminal that says nothing sensible is ta
 
 
 class Screen:
-    """The terminal behind a descriptor."""
+    """The terminal of a descriptor."""
 
     def __init__(self, descriptor: int, encoding: str = "utf-8") -> None:
         self._descriptor, self._encoding = descriptor, encoding
         self._own = _reopen(descriptor)
         self._pending = b""
-        self._drawn: list[int] = []  # widths of the lines at the end
-        self._n_foreign = 0  # lines that others wrote below them
+        self._drawn: list[int] = []  # widths of the drawn lines
+        self._n_foreign = 0  # lines written below them by other code
         self._is_gone = False
 
     def size(self) -> tuple[int, int]:
-        """Columns and lines, as they are now."""
+        """Return the present numbers of columns and lines."""
         try:
             found = os.get_terminal_size(self._descriptor)
         except OSError:
@@ -103,21 +103,21 @@ class Screen:
         return max(_NARROWEST, found.columns or 80), max(_LOWEST, found.lines or 24)
 
     def show(self, lines: Sequence[tuple[str, int]]) -> None:
-        """Draw *lines*, each with its width in cells, in place of those before; not while it is stopped."""
+        """Replace the drawn lines by *lines*, each with its width in cells; skip it while it is stopped."""
         if self._flush():
             self._send(self._cleared() + self._body(lines))
 
     def say(self, text: str, lines: Sequence[tuple[str, int]]) -> None:
-        """Leave *text* above, and draw *lines* below."""
+        """Print *text*, and draw *lines* below it."""
         if len(self._pending) < _MOST_PENDING_BYTES:
             self._send(f"{self._cleared()}{text}\n{self._body(lines)}")
 
     def others_wrote(self, n_lines: int) -> None:
-        """Somebody else left so many lines below what is drawn."""
+        """Note that other code wrote *n_lines* lines below the drawn ones."""
         self._n_foreign += n_lines
 
     def close(self) -> None:
-        """Take away what is drawn; what is said stays."""
+        """Erase the drawn lines; printed texts stay."""
         self._send(self._cleared())
         ends_s = time.monotonic() + _LEFT_S
         while not self._flush() and (left_s := ends_s - time.monotonic()) > 0:
@@ -142,7 +142,7 @@ class Screen:
         self._flush()
 
     def _flush(self) -> bool:
-        """Whether all is written."""
+        """Write pending output; return whether all is written."""
         if self._is_gone:
             self._pending = b""
         try:
@@ -160,7 +160,7 @@ class Screen:
 
 
 def _reopen(descriptor: int) -> int | None:
-    """The same terminal, never waited for, which the shell's own descriptor stays; None: it cannot be."""
+    """Open the same terminal again in non-blocking mode, which must not apply to the shell's descriptor."""
     try:
         flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
         return os.open(os.ttyname(descriptor), flags)
@@ -168,4 +168,4 @@ def _reopen(descriptor: int) -> int | None:
         return None
 
 
-# Something that is done again and again while others work.
+# Repeated actions while other threads work.

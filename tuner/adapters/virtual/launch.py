@@ -108,7 +108,7 @@ _WIDE = 0.3  #: a normal deviate this wide would often be below nothing
 class RunningLayout:
     """The Launch port, and the state of the simulation.
 
-    It passes through stretches, each a warm-up or a window, with random noise and troubles of its own.
+    It passes through stretches, each a warm-up or a window, with separate random noise and troubles.
     """
 
     def __init__(
@@ -303,7 +303,7 @@ class RunningLayout:
 class HostNoise:
     """Random speed of the host: its logarithm is an AR(1) process in steps of a second.
 
-    The same stream gives the same speed at the same time, whatever runs, so all layouts that are started at
+    The same stream gives the same speed at the same time, for any layout, so all layouts that are started at
     once share it.
     """
 

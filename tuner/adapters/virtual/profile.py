@@ -94,7 +94,7 @@ def profile_box(
         profile: the service, its noise and its troubles.
         cores: of the host.
         n_layouts: of the study.
-        seed: names the random streams: the same seed gives the same windows.
+        seed: Seed of the random streams; the same seed produces the same windows.
         name: of the host, in the study's file.
         clock: the simulated clock.
         began_wall_s: start of the study, at which the noise of the host begins; None: now.
@@ -145,7 +145,7 @@ def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, C
 def virtual_box_of(record: StudyRecord, name: str, wall_s: float) -> Box:
     """Return the host *name* of the simulated study *record*, at the time *wall_s*.
 
-    It gives the same windows for the same places, at any time and in any process.
+    It returns the same windows for the same places, at any time and in any process.
     """
     from tuner.config.profile import profile_kept
 

@@ -146,7 +146,7 @@ def _cut(body: tuple[bytes, ...], properties: Mapping[str, Any]) -> Cut:
     left_out = ("priority", "expiration", "user_id")
     kept = {name: value for name, value in properties.items() if name not in left_out}
     if kept.get("reply_to"):
-        kept["reply_to"] = HOLE  # a queue that nobody reads
+        kept["reply_to"] = HOLE  # a queue without readers
     if HEADERS in kept:
         headers = entry(kept, HEADERS)
         kept[HEADERS] = {name: value for name, value in headers.items() if not _is_brokers(name)}

@@ -61,7 +61,7 @@ def sift_ids(client: Redis, key: str, kept: str) -> None:
 
 
 def _sift(client: Redis, key: str, removed: Callable[[int], Any]) -> None:
-    """Repeat until a pass removes nothing: entries that others add may move ours out of a pass."""
+    """Repeat until a pass removes nothing: entries added by other clients may move ours out of a pass."""
     ends_s = time.monotonic() + _WITHIN_S
     n_removed = 1
     while n_removed:

@@ -141,7 +141,7 @@ def _delayed(queue: str) -> str:
 
 
 def _kept(queue: str, what: str) -> str:
-    """Return the prefix of the keys that hold *what* for each task id."""
+    """Return the prefix of the keys that contain *what* for each task id."""
     return f"{_PREFIX}{_parts(queue)[0]}:task:{what}:"
 
 
