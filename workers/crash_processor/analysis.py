@@ -1,4 +1,4 @@
-"""One pass over what the stackwalker printed: parse, cut, sign, classify. Python's part of an item."""
+"""Analysis of the stackwalker's output in Python: parse, cut, compute the signature, classify."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .signature import crash_signature
 from .spawn import Ended
 from .walk_output import WalkOutputError, crashing_frames, parse_walk_output, truncate_crashing_thread
 
-_MAX_MESSAGE = 4000  # characters; crash-stackwalk prints a line for each kind of things that it cannot read
+_MAX_MESSAGE = 4000  # characters; crash-stackwalk prints a line for each kind of unreadable data
 
 
 class Analysis(NamedTuple):
-    """What a pass found, in the names of the processed crash."""
+    """Results of an analysis, named like the fields of a processed crash."""
 
     success: bool  #: whether the stackwalker gave a stack
     signature: str
@@ -27,9 +27,9 @@ class Analysis(NamedTuple):
 def analyse(
     ended: Ended | None, processed: Mapping[str, Any], frame_threshold: int, tail_frame_threshold: int
 ) -> Analysis:
-    """Make of the stackwalker's output what people look for; *ended* is None for a dump that was not walked.
+    """Analyse the stackwalker's output; *ended* is None for a dump that was not walked.
 
-    A stackwalker that failed gives an Analysis, too, with ``success`` False and the reason in its notes.
+    For a failed stackwalker, ``success`` is False and the notes contain the reason.
     """
     notes: list[str] = []
     dump: dict[str, Any] = {}

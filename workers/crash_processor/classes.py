@@ -1,4 +1,4 @@
-"""Finds the class that an option names: by a short name of ours, or by a dotted path."""
+"""Lookup of the class that an option names, by a short name or a dotted path."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ CRASH_STORAGES = {"fs": f"{_PACKAGE}.storage.FileSystemCrashStorage"}
 
 
 def find_class(option: str, text: str, short_names: Mapping[str, str]) -> Any:
-    """The class that *text* names; modules are imported only when they are asked for.
+    """Import and return the class that *text* names.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such class.
     """
     module_name, dot, class_name = short_names.get(text, text).rpartition(".")
     if not dot:

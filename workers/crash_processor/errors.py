@@ -1,10 +1,10 @@
-"""What can go wrong around an item; what goes wrong inside one is a result."""
+"""Errors outside the processing of an item; a failure of the processing itself is a result."""
 
 from __future__ import annotations
 
 
 class ProcessorError(Exception):
-    """Ends the process with one line on stderr: a problem, and what to do about it."""
+    """An error that ends the process with one line on stderr: the problem and a remedy."""
 
     exit_code = 2
 
@@ -19,7 +19,7 @@ class InputError(ProcessorError):
 
 
 class SourceLostError(ProcessorError):
-    """The crash source stayed out of reach for all of ``backoff_delays``."""
+    """The crash source was unreachable for all of ``backoff_delays``."""
 
 
 class StorageError(Exception):

@@ -1,7 +1,7 @@
-"""Folders that belong to a living process: who finds one abandoned may take what is in it.
+"""Folders that belong to a living process; other processes may take the content of an abandoned one.
 
-Life is a lock on a file in the folder (flock). The kernel drops it however the process ends, so neither a
-reused pid nor a container that has the same host name and pid as the one before it can be mistaken for the
+A living process has a lock on a file in its folder (flock). The kernel releases it at any end of the process,
+so neither a reused pid nor a container with the same host name and pid as an earlier one is mistaken for the
 owner.
 """
 
@@ -22,14 +22,14 @@ _STARTING_LASTS_S = 60.0  # making a folder takes milliseconds; an older one was
 
 
 def worker_name() -> str:
-    """``HOST.PID.START``: this process, for people and for keys. START is in clock ticks since boot."""
+    """Return a name of this process, ``HOST.PID.START``. START is in clock ticks since boot."""
     stat = Path("/proc/self/stat").read_bytes()
-    start = stat.rpartition(b")")[2].split()[19].decode()  # the command before ")" may hold anything
+    start = stat.rpartition(b")")[2].split()[19].decode()  # the command before ")" may contain any character
     return f"{socket.gethostname()}.{os.getpid()}.{start}"
 
 
 class Presence:
-    """A folder of this process below *parent*; others see it as alive until ``close`` or the process's end.
+    """A folder of this process below *parent*, locked until ``close`` or the end of the process.
 
     Raises:
         OSError: the folder cannot be made or locked.
@@ -40,22 +40,22 @@ class Presence:
         self.folder, self._lock_fd = _make(parent)
 
     def make_again(self) -> None:
-        """Make another folder, as somebody removed ours; OSError as at first."""
+        """Make another folder after ours was removed; raise OSError if this fails."""
         lost_fd = self._lock_fd
         self.folder, self._lock_fd = _make(self._parent)
         os.close(lost_fd)
 
     def close(self) -> None:
-        """Remove the folder; what somebody left in it stays there, for whoever finds it abandoned."""
+        """Remove the folder; if it has content, leave it, as an abandoned folder."""
         _remove(self.folder)
         os.close(self._lock_fd)
 
 
 def _make(parent: Path) -> tuple[Path, int]:
-    """A folder of this process below *parent*, and the descriptor that holds its lock."""
+    """Make a folder of this process below *parent*; return it and the descriptor with its lock."""
     parent.mkdir(exist_ok=True)
     name = worker_name()
-    starting = parent / f"{_STARTING}{name}.{time.monotonic_ns()}"  # nobody takes a folder without a lock yet
+    starting = parent / f"{_STARTING}{name}.{time.monotonic_ns()}"  # ignored by others until it is locked
     starting.mkdir()
     try:
         lock_fd = os.open(starting / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
@@ -68,7 +68,7 @@ def _make(parent: Path) -> tuple[Path, int]:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Whether the folder's owner is gone; while inside, nobody else finds it abandoned."""
+    """Yield whether the folder is abandoned; within the block it is locked against other processes."""
     try:
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -86,10 +86,9 @@ def _locked(folder: Path) -> Iterator[bool]:
 
 
 def abandoned(parent: Path) -> Iterator[Path]:
-    """The folders below *parent* whose processes are gone.
+    """Yield the folders below *parent* whose processes have ended.
 
-    Each is locked while the caller looks at it and removed afterwards, unless the caller left something in
-    it.
+    Each is locked while the caller uses it, and removed afterwards unless it still has content.
     """
     for entry in _entries(parent):
         folder = parent / entry
@@ -101,11 +100,11 @@ def abandoned(parent: Path) -> Iterator[Path]:
                 yield folder
                 _remove(folder)
         with contextlib.suppress(OSError):
-            folder.rmdir()  # left empty, without its lock, by a kill in the middle of removing it
+            folder.rmdir()  # a kill during its removal left it empty, without a lock
 
 
 def n_alive(parent: Path) -> int:
-    """How many living processes have a folder below *parent*."""
+    """Return the number of living processes with a folder below *parent*."""
     alive = 0
     for entry in _entries(parent):
         if not entry.startswith(_STARTING):
@@ -135,7 +134,7 @@ def _rename_to_free_name(starting: Path, parent: Path, name: str) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    """Remove *folder* if there is nothing but the lock in it."""
+    """Remove *folder* if it contains only the lock."""
     if _entries(folder) == [LOCK]:
         with contextlib.suppress(FileNotFoundError):
             (folder / LOCK).unlink()

@@ -1,4 +1,4 @@
-"""One item, from its crash id to a saved result."""
+"""Processing of one item, from its crash id to a saved result."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ T = TypeVar("T")
 
 
 class Slot(Protocol):
-    """One thread's place to count: ``tuner.probe.counter.Slot``."""
+    """Item counter of one thread: ``tuner.probe.counter.Slot``."""
 
     def done(self) -> None:
-        """One item was finished well."""
+        """Count a successful item."""
 
     def failed(self) -> None:
-        """One item was finished badly."""
+        """Count a failed item."""
 
     def add_stages(self, python_cpu_ns: int, child_cpu_ns: int, waiting_ns: int, /) -> None:
-        """Where its time went."""
+        """Add the nanoseconds of the stages of an item."""
 
 
 class Claim:
-    """An item in our hands; calling it acknowledges the item."""
+    """A taken item; calling it acknowledges the item."""
 
     def __init__(self, source: CrashSource, receipt: Any, wall_ns: int, cpu_ns: int) -> None:
         self._source = source
@@ -48,24 +48,24 @@ class Claim:
         self.cpu_ns = cpu_ns
 
     def __call__(self) -> bool:
-        """It is done. False: it was not ours any more."""
+        """Acknowledge the item as done; return False if it was taken back before."""
         return self._source.ack(self._receipt)
 
     def release(self) -> None:
-        """Somebody else may take it."""
+        """Return the item to the queue."""
         self._source.release(self._receipt)
 
     def retry(self, reason: str) -> bool:
-        """An attempt failed; True when that was the last one."""
+        """Report a failed attempt; return whether it was the last one."""
         return self._source.retry(self._receipt, reason)
 
     def reject(self, reason: str) -> None:
-        """It can never be done."""
+        """Reject the item for ever."""
         self._source.reject(self._receipt, reason)
 
 
 class Processor:
-    """The task of a task manager: ``jobs`` is its source, an instance itself its function."""
+    """The task of a task manager: ``jobs`` is its source, and the instance its function."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Processor:
         self.python_cpu_ns = self.child_cpu_ns = self.waiting_ns = 0
 
     def jobs(self) -> Iterator[Job | None]:
-        """Items as they can be taken; None when there is none just now. Never ends."""
+        """Yield items without end; None if there is none at the moment."""
         while True:
             wall_ns, cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
             taken = self._source.new_crashes()
@@ -105,7 +105,7 @@ class Processor:
             yield (crash_id,), {"finished_func": claim}
 
     def __call__(self, crash_id: str, finished_func: Claim) -> None:
-        """Process one item and acknowledge it; what goes wrong decides where the item goes."""
+        """Process one item; acknowledge, release, retry or reject it depending on the result."""
         try:
             self._process(crash_id, finished_func)
         except SourceLostError as error:
@@ -113,7 +113,7 @@ class Processor:
 
     @staticmethod
     def give_back(_crash_id: str, finished_func: Claim) -> None:
-        """For an item that was taken and will not be started."""
+        """Release an item that was taken and will not be started."""
         finished_func.release()
 
     def _process(self, crash_id: str, claim: Claim) -> None:
@@ -132,9 +132,7 @@ class Processor:
             elif claim.retry(str(error)):
                 self._count(stages, is_done=False)
         except Exception as error:
-            claim.retry(
-                f"{type(error).__name__}: {error}"
-            )  # a bug of ours: keep the item, show the traceback
+            claim.retry(f"{type(error).__name__}: {error}")  # a bug: keep the item, and show the traceback
             raise
         else:
             is_ours = claim()
@@ -176,7 +174,7 @@ class Processor:
         }
 
     def _stackwalk(self, dump: Path, notes: list[str]) -> Ended | None:
-        """Run the stackwalker; None when there is nothing to run it on."""
+        """Run the stackwalker; return None for an empty dump."""
         if dump.stat().st_size == 0:
             notes.append("EmptyMinidump: the dump has no bytes, nothing to walk")
             return None
@@ -193,9 +191,9 @@ class Processor:
         return ended
 
     def _analysed(self, ended: Ended | None, processed: dict[str, Any], stages: Stages) -> Analysis:
-        """Analyse, and again and again until Python's part of the item has cost what the options ask for.
+        """Repeat the analysis until the Python CPU of the item reaches `python_cost_ms`.
 
-        Saving and acknowledging are still to come: they are taken to cost what they did last time.
+        The later saving and acknowledging are assumed to cost the same as for the previous item.
         """
         wanted_ns = self._options.python_cost_ms * 1e6 - getattr(self._local, "after_ns", 0)
         thresholds = (
@@ -219,7 +217,7 @@ class Processor:
         return wait(delay_s, self._stop)
 
     def _with_backoff(self, operation: Callable[[], T]) -> T:
-        """Try again after each of ``backoff_delays``; a stop ends the waiting."""
+        """Retry *operation* after each of ``backoff_delays``; a stop ends the waiting."""
         for delay_s in self._options.backoff_delays:
             try:
                 return operation()
@@ -229,7 +227,7 @@ class Processor:
         return operation()
 
     def _count(self, stages: Stages, *, is_done: bool) -> None:
-        """Into the thread's slot, and into our own totals for the line at the end."""
+        """Count an item in the thread's slot, and in the totals for the final message."""
         slot: Slot | None = getattr(self._local, "slot", None)
         if slot is None:
             slot = self._local.slot = self._new_slot()

@@ -1,4 +1,4 @@
-"""Wires a processor together and runs it until it is stopped."""
+"""Construction of a processor, and its run until a stop."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .task_manager import TaskManager
 
 
 def run(options: Options) -> None:
-    """Process items until SIGTERM, SIGINT, or an empty queue where that is the end.
+    """Process items until SIGTERM, SIGINT, or an empty queue with `quit_on_empty_queue`.
 
     Raises:
-        InputError: something that the options name is missing.
-        SourceLostError: the source went away, and stayed away.
-        Exception: whatever else ended the queuing thread.
+        InputError: an object that the options name is missing.
+        SourceLostError: the source became unreachable.
+        Exception: any other error of the queuing thread.
     """
     command = _stackwalk_command(options)
     manager_class = _manager_class(options)
@@ -121,7 +121,7 @@ def _manager_class(options: Options) -> Any:
 
 
 def _open_counter() -> Callable[[], Any]:
-    from tuner.probe import counter  # the one thing of tuner that a worker uses
+    from tuner.probe import counter  # the only part of tuner that a worker uses
 
     try:
         return counter.open_counter().slot

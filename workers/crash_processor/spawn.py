@@ -1,9 +1,9 @@
-"""Runs one child to its end, with a time limit, and says what it cost.
+"""Running of one child process with a time limit, and its CPU time.
 
-The child leads a process group of its own, so that a time limit reaches whatever it started. Popen's
-``process_group=0`` also keeps CPython on its own vfork path, which lets other threads run until the child has
-exec'ed; ``os.posix_spawn``, which CPython 3.13 prefers by default, holds the GIL that long (8 threads:
-600-900 spawns/s against 1350-1700). That one can be chosen, to see what it costs.
+The child leads a separate process group, so that a time limit also ends its children. Popen's
+``process_group=0`` also makes CPython use its own vfork path, which lets other threads run until the child
+has called exec; ``os.posix_spawn``, which CPython 3.13 prefers by default, holds the GIL until then
+(8 threads: 600-900 spawns/s against 1350-1700). It can be chosen, to measure its cost.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import NamedTuple
 from .stop_event import StopEvent
 
 _CHUNK_BYTES = 1 << 16
-_POLL_S = 0.002  # between looks at a child that closed its output, where the kernel has no pidfd
+_POLL_S = 0.002  # between checks of a child that closed its output, if the kernel has no pidfd
 
 
 class Ended(NamedTuple):
-    """How a child ended."""
+    """Result of a child: exit code, output, CPU time."""
 
     exit_code: int  #: 0..255, or minus the signal that ended it
     stdout: bytes
@@ -33,7 +33,7 @@ class Ended(NamedTuple):
     killed: str | None  #: why we killed it: "kill_timeout", "stopping", "too much output"; None: we did not
 
     def describe(self) -> str:
-        """For a note: ``exit code 1``, ``signal SIGSEGV``."""
+        """Return the end in words: ``exit code 1``, ``signal SIGSEGV``."""
         if self.exit_code >= 0:
             return f"exit code {self.exit_code}"
         try:
@@ -44,7 +44,7 @@ class Ended(NamedTuple):
 
 def _vfork(command: Sequence[str], out: int, err: int) -> int:
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, process_group=0)
-    child.returncode = 0  # we wait for it ourselves, and Popen is not to
+    child.returncode = 0  # keeps Popen from waiting for it: `_reap` does
     return child.pid
 
 
@@ -57,7 +57,7 @@ def _posix_spawn(command: Sequence[str], out: int, err: int) -> int:
         os.environ,
         file_actions=[*opened, *moved],
         setpgroup=0,
-        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them; Popen gives them back, too
+        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # ignored by Python; Popen restores them, too
     )
 
 
@@ -76,13 +76,12 @@ def run_child(
     max_output_bytes: int = 64 << 20,
     spawn_path: str = "vfork",
 ) -> Ended:
-    """Run *command* to its end and collect what it prints.
+    """Run *command* to its end and collect its output.
 
-    After *timeout_s*, or when *stop*'s deadline has passed, its process group is killed. Nothing of the group
-    is left when this returns. *spawn_path* is one of STARTS.
-
+    After *timeout_s* seconds, or after the deadline of *stop*, its process group is killed. When this
+    returns, no process of the group is left. *spawn_path* is one of STARTS.
     Raises:
-        OSError: it cannot be started.
+        OSError: the command cannot be started.
     """
     with contextlib.ExitStack() as ours:
         out, err, pid = _started(STARTS[spawn_path], command, ours)
@@ -102,7 +101,7 @@ def run_child(
 def _started(
     start: Callable[[Sequence[str], int, int], int], command: Sequence[str], ours: contextlib.ExitStack
 ) -> tuple[int, int, int]:
-    """What to read a new child's outputs from, closed with *ours*, and its pid."""
+    """Start a child; return the descriptors of its stdout and stderr, closed with *ours*, and its pid."""
     with contextlib.ExitStack() as theirs:
         pipes = []
         for _ in range(2):
@@ -129,7 +128,7 @@ class _Deadline:
         return max(0.0, (at_s - time.monotonic()) * 1000)
 
     def reason(self) -> str | None:
-        """Which of the two has passed."""
+        """Return which of the two has passed, or None."""
         now_s = time.monotonic()
         if now_s >= self._at_s:
             return "kill_timeout"
@@ -147,14 +146,14 @@ def _poller(deadline: _Deadline, fds: Sequence[int]) -> select.poll:
 
 
 def _collect(chunks: dict[int, list[bytes]], deadline: _Deadline, max_output_bytes: int) -> str | None:
-    """Read until every pipe is closed; else the reason to kill the child."""
+    """Read until every pipe is closed; return None, or the reason to kill the child."""
     is_open = set(chunks)
     poller = _poller(deadline, list(is_open))
     room_bytes = max_output_bytes
     while is_open:
         for fd, _ in poller.poll(deadline.remaining_ms()):
             if fd not in chunks:
-                poller.unregister(fd)  # asked to stop: from now on the deadline may be an earlier one
+                poller.unregister(fd)  # a stop was requested: from now on the deadline may be earlier
                 continue
             chunk = os.read(fd, _CHUNK_BYTES)
             chunks[fd].append(chunk)
@@ -170,7 +169,7 @@ def _collect(chunks: dict[int, list[bytes]], deadline: _Deadline, max_output_byt
 
 
 def _wait_for_end(pid: int, deadline: _Deadline) -> str | None:
-    """Wait for a child that has closed its output to end; else the reason to kill it. It is not reaped."""
+    """Wait for the end of a child that closed its output, without reaping; return a reason to kill it."""
     if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
         return None
     try:
@@ -199,7 +198,7 @@ def _look_until_end(pid: int, deadline: _Deadline) -> str | None:
 
 
 def _reap(pid: int, killed: str | None) -> tuple[int, int]:
-    """Take the child's status and CPU time; before that, while its pid is ours, end what it left behind."""
+    """Kill the rest of the child's group, while its pid is reserved; return its status and CPU time."""
     if killed is None:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,7 +1,7 @@
-"""Which way this interpreter takes to start a child, and whether it holds the GIL meanwhile: seen, not told.
+"""Measurement of how this interpreter starts a child, and whether it holds the GIL meanwhile.
 
-It decides how many threads a process can feed with children, so a study records it. Versions do not tell:
-distributions patch theirs, and 3.13 prefers posix_spawn where an earlier Python would not.
+This determines for how many threads a process can start children, so a study records it. The version is not
+sufficient: distributions patch it, and 3.13 prefers posix_spawn where an earlier Python would not.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _EFFECTS = {
 
 
 class _Watched(NamedTuple):
-    """What was seen of some spawns."""
+    """Result of some observed spawns."""
 
     path: str
     held_the_gil: bool | None
 
 
 def spawn_path(asked: str = "vfork") -> dict[str, Any]:
-    """Facts for a study's record of the path that was *asked* for; takes about 0.3 s.
+    """Return facts about the spawn path *asked* for a study's record; takes about 0.3 s.
 
     Returns:
         ``interpreter``, ``implementation``, ``version``; ``path``: "vfork+exec", "fork+exec" or
-        "posix_spawn"; ``holds_the_gil``: whether other threads stand still during a spawn, None when unknown;
-        ``effect``: that in words; ``spawn_ms``: the median wall time until a child has exec'ed.
+        "posix_spawn"; ``holds_the_gil``: whether other threads stop during a spawn, None if unknown;
+        ``effect``: that in words; ``spawn_ms``: the median wall time until a child has called exec.
     """
     watched = _watched_spawns(asked)
     return {
@@ -57,7 +57,7 @@ def spawn_path(asked: str = "vfork") -> dict[str, Any]:
 
 
 def _start_child(asked: str, program: str) -> int:
-    """As ``spawn.run_child`` starts one; gives its pid."""
+    """Start a child like ``spawn.run_child``; return its pid."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     try:
         return STARTS[asked]((program, "--version"), nothing, nothing)
@@ -77,7 +77,7 @@ def _spawn_ms(asked: str) -> float:
 
 @contextmanager
 def _long_path() -> Iterator[str]:
-    """The name of this interpreter, which is found late on the PATH that holds meanwhile."""
+    """Set a long PATH within the block; yield the name of this interpreter, which is found late on it."""
     before = os.environ.get("PATH")
     os.environ["PATH"] = os.pathsep.join(["/0"] * _N_EMPTY_FOLDERS + [os.path.dirname(sys.executable)])
     try:
@@ -90,12 +90,12 @@ def _long_path() -> Iterator[str]:
 
 
 def _watched_spawns(asked: str) -> _Watched:
-    """Start children while another thread counts, and see whether it could.
+    """Start children while another thread counts, and check whether it could count meanwhile.
 
-    The count is read just before and just after the one C function that forks, waits for the exec and
-    returns. Meanwhile Python takes the GIL from nobody (a switch interval of hours) and the counting thread
-    gives it away after each step: the count moves only if the C function let go of the GIL. Once is proof;
-    never, in so many spawns of a millisecond each, means that it does not.
+    The count is read just before and just after the C function that forks, waits for exec and returns.
+    Meanwhile Python forces no thread to release the GIL (a switch interval of hours), and the counting thread
+    releases it after each step: the count changes only if the C function released the GIL. One change is
+    proof; none in all spawns of a millisecond each means that it does not.
     """
     count = 0
     is_over = False
@@ -135,6 +135,6 @@ def _watched_spawns(asked: str) -> _Watched:
     if asked == "posix_spawn":
         return _Watched(asked, not any(moved))
     if not moved:
-        return _Watched("posix_spawn", True)  # os.posix_spawn never lets go of it
-    has_vfork = getattr(subprocess, "_USE_VFORK", sys.version_info >= (3, 14))  # from 3.14 on no choice
+        return _Watched("posix_spawn", True)  # os.posix_spawn never releases it
+    has_vfork = getattr(subprocess, "_USE_VFORK", sys.version_info >= (3, 14))  # always since 3.14
     return _Watched("vfork+exec" if has_vfork else "fork+exec", not any(moved))

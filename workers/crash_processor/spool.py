@@ -1,4 +1,4 @@
-"""The folders of a spool, and what is in them."""
+"""The folders of a spool, and counts of their content."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ SYMBOLS = "symbols"
 
 
 def symbols_of(root: Path) -> tuple[str, ...]:
-    """The symbol folder that came with the spool, if one did."""
+    """Return the symbol folder of the spool, if there is one."""
     return (str(root / SYMBOLS),) if (root / SYMBOLS).is_dir() else ()
 
 
 def make_spool(root: Path) -> None:
-    """Make the folders that are not there yet; OSError when that cannot be done."""
+    """Make the missing folders; raise OSError if this fails."""
     for name in (NEW, CUR, DONE, DEAD, CRASHES, PROCESSED):
         (root / name).mkdir(parents=True, exist_ok=True)
 
 
 def is_spool(root: Path) -> bool:
-    """Whether somebody has filled it once."""
+    """Return whether *root* is a spool that was filled."""
     return (root / NEW).is_dir() and (root / CRASHES).is_dir()
 
 
 def queued_ids(root: Path) -> set[str]:
-    """Every crash id in the queue of files, wherever it stands."""
+    """Return every crash id in the queue of files, in any state."""
     folders = [root / NEW, root / DONE, root / DEAD, *_holds(root)]
     return {crash_id_of(entry) for folder in folders for entry in read_entries(folder)}
 
 
 def spool_status(root: Path) -> dict[str, int]:
-    """How many items stand where, how many results are kept, and how many workers are alive."""
+    """Return the numbers of items by state, of stored results, and of living workers."""
     return {
         "new": _count(root / NEW),
         "cur": sum(_count(hold) for hold in _holds(root)),
@@ -46,7 +46,7 @@ def spool_status(root: Path) -> dict[str, int]:
 
 
 def storage_status(root: Path) -> dict[str, int]:
-    """The part of the status that no queue knows."""
+    """Return the numbers of crashes, results and living workers, which do not depend on the queue."""
     return {
         "crashes": _count(root / CRASHES),
         "results": sum(1 for entry in read_entries(root / PROCESSED) if entry.endswith(RESULT_SUFFIX)),

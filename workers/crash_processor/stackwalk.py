@@ -1,4 +1,4 @@
-"""The command line of the stackwalker, and what one run of it gave."""
+"""The command line of the stackwalker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS = (
     "kill_timeout",
     "stackwalk_passes",
 )
-_OWN_OPTIONS = "--cpu-limit {kill_timeout} --passes {stackwalk_passes} "  # others do not know them
+_OWN_OPTIONS = "--cpu-limit {kill_timeout} --passes {stackwalk_passes} "  # only of this stackwalker
 DEFAULT_COMMAND_LINE = (
     "{minidump_stackwalk_pathname} --json %s{dump_file_pathname} {processor_symbols_pathname_list}"
 )
@@ -32,10 +32,10 @@ _FIELD = re.compile(r"\{(\w*)\}|\$(\w+)")
 
 
 def find_stackwalker(pathname: str | None) -> str:
-    """The stackwalker to run: *pathname*, or ours from beside this interpreter or from the PATH.
+    """Return the stackwalker: *pathname*, or the built-in one in this interpreter's folder or on the PATH.
 
     Raises:
-        InputError: there is none, or it cannot be executed.
+        InputError: there is none, or it is not executable.
     """
     if pathname is not None:
         found = shutil.which(pathname)
@@ -59,12 +59,12 @@ def find_stackwalker(pathname: str | None) -> str:
 
 
 class StackwalkCommand:
-    """A template of an argument list; no shell ever sees it.
+    """A template of an argument list, which is run without a shell.
 
     Fields are written ``{name}`` or, as in 2014, ``$name``.
 
     Raises:
-        InputError: the template names something unknown, or cannot be split into arguments.
+        InputError: the template has an unknown field, or cannot be split into arguments.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class StackwalkCommand:
             raise InputError("stackwalk_command_line is empty")
 
     def arguments(self, dump: Path) -> list[str]:
-        """The argument list for one dump."""
+        """Return the argument list for one dump."""
         values = {**self._values, "dump_file_pathname": str(dump)}
         arguments: list[str] = []
         for part in self._parts:

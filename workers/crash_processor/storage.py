@@ -27,37 +27,37 @@ CRASHES, PROCESSED, TEMPORARY = "crashes", "processed", "tmp"
 RAW_CRASH = "raw_crash.json"
 RESULT_SUFFIX = ".json.gz"
 _PRUNE_LOCK = ".prune-lock"
-_WRITING_LASTS_S = 600.0  # takes milliseconds; what is older was left by a kill
-_PRUNE_EVERY_RATIO = 1 / 8  # of keep_results: how far the folder may outgrow it per process between two looks
+_WRITING_LASTS_S = 600.0  # writing takes milliseconds; an older file was left by a kill
+_PRUNE_EVERY_RATIO = 1 / 8  # of keep_results: excess per process after which old results are removed
 
 
 class FetchedCrash(NamedTuple):
-    """A crash on this machine's disk; remove the dump when it is done with."""
+    """A crash on the local disk; the user removes the dump."""
 
     raw_crash: dict[str, Any]
     dump: Path
 
 
 class CrashStorage(Protocol):
-    """Where crashes are kept. Methods may be called from several threads."""
+    """Storage of crashes. Methods may be called from several threads."""
 
     def fetch(self, crash_id: str) -> FetchedCrash:
-        """Bring a crash here, the dump into a temporary file.
+        """Copy a crash to the local disk, with its dump in a temporary file.
 
         Raises:
-            CrashNotFoundError: it is not there, or cannot be read as a crash.
-            StorageError: it may work later.
+            CrashNotFoundError: it does not exist, or is not readable as a crash.
+            StorageError: the copy failed, but may succeed later.
         """
 
     def save_processed(self, crash_id: str, processed: Mapping[str, Any]) -> None:
-        """Keep a result; when this returns, it is kept.
+        """Store a result before returning.
 
         Raises:
-            StorageError: it may work later.
+            StorageError: it failed, but may succeed later.
         """
 
     def close(self) -> None:
-        """Remove what is temporary."""
+        """Remove temporary files."""
 
 
 class FileSystemCrashStorage:
@@ -83,7 +83,7 @@ class FileSystemCrashStorage:
 
     @classmethod
     def from_options(cls, options: Options) -> FileSystemCrashStorage:
-        """The storage that the options ask for."""
+        """Make the storage for these options."""
         return cls(
             options.fs_root,
             dump_field=options.dump_field,
@@ -92,14 +92,14 @@ class FileSystemCrashStorage:
         )
 
     def fetch(self, crash_id: str) -> FetchedCrash:
-        """Copy the dump, as if it came from far away."""
+        """Copy the dump to a temporary file, as from a remote store."""
         folder = self._crashes / crash_id
         dump = self._presence.folder / f"{crash_id}.{threading.get_ident()}.dump"
         try:
             raw_crash = json.loads((folder / RAW_CRASH).read_bytes())
             shutil.copyfile(folder / self._dump_name, dump)
         except (FileNotFoundError, IsADirectoryError) as error:
-            if Path(error.filename) == dump:  # our own folder is gone: nothing is wrong with the crash
+            if Path(error.filename) == dump:  # our temporary folder is missing, not the crash
                 raise StorageError(f"cannot fetch {crash_id}: {error.strerror}: {dump.parent}") from error
             raise CrashNotFoundError(f"no {Path(error.filename).name} for this crash") from error
         except (ValueError, RecursionError) as error:
@@ -113,7 +113,7 @@ class FileSystemCrashStorage:
         return FetchedCrash(raw_crash, dump)
 
     def save_processed(self, crash_id: str, processed: Mapping[str, Any]) -> None:
-        """Write beside, then rename: nobody ever sees half a result."""
+        """Write to a temporary name, then rename, so that an incomplete result is never visible."""
         beside = self._processed / f".{crash_id}.{os.getpid()}.{threading.get_ident()}"
         content = gzip.compress(json.dumps(processed).encode(), compresslevel=6, mtime=0)
         try:
@@ -126,7 +126,7 @@ class FileSystemCrashStorage:
         self._count_saved()
 
     def close(self) -> None:
-        """Bring the results down to ``keep_results``, too, and remove those that a kill left half written."""
+        """Remove temporary files, results beyond ``keep_results``, and incomplete ones left by a kill."""
         self._prune()
         self._sweep()
         for left in self._presence.folder.glob("*.dump"):
@@ -145,7 +145,7 @@ class FileSystemCrashStorage:
             self._prune()
 
     def _prune(self) -> None:
-        """Remove the oldest results beyond ``keep_results``; what cannot be removed now is next time."""
+        """Remove the oldest results beyond ``keep_results``; the next call retries failed removals."""
         if self._keep_results is None:
             return
         with contextlib.suppress(OSError), open(self._processed / _PRUNE_LOCK, "w") as lock:
@@ -170,7 +170,7 @@ class FileSystemCrashStorage:
 
 
 def read_processed(root: Path, crash_id: str) -> dict[str, Any]:
-    """The saved result of one crash below *root*; FileNotFoundError when there is none."""
+    """Return the saved result of a crash below *root*; raise FileNotFoundError if there is none."""
     result: dict[str, Any] = json.loads(
         gzip.decompress((root / PROCESSED / f"{crash_id}{RESULT_SUFFIX}").read_bytes())
     )

@@ -1,8 +1,7 @@
-"""Turns a stream of jobs into calls of one function: here without a queue, in one thread.
+"""Task manager that calls a function for each job of a stream, in one thread without a queue.
 
-The names, and the shape of a job, are Socorro's. What differs from 2014 on purpose: the idle wait is an Event
-wait that a stop ends at once, and a source that raises ends ``blocking_start`` with that error instead of a
-silent thread.
+The names and the shape of a job are Socorro's. Intended differences from 2014: a stop ends the idle wait at
+once, and an error of the source ends ``blocking_start`` with this error, instead of silently ending a thread.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ class TaskManagerConfig(Protocol):
 
     @property
     def quit_on_empty_queue(self) -> bool:
-        """Whether to end instead."""
+        """Whether to end on an empty queue instead of waiting."""
 
     @property
     def number_of_threads(self) -> int:
-        """Worker threads, where there are several."""
+        """Number of worker threads, if the task manager has several."""
 
     @property
     def maximum_queue_size(self) -> int:
-        """Jobs that may wait between the source and the worker threads."""
+        """Number of jobs that may wait between the source and the worker threads."""
 
 
 class TaskManager:
-    """Takes a job, does it, takes the next; all in the thread that calls ``blocking_start``."""
+    """Task manager that does one job after another in the thread that calls ``blocking_start``."""
 
     def __init__(
         self,
@@ -58,22 +57,22 @@ class TaskManager:
         self.stop_event = stop_event or StopEvent()
 
     def blocking_start(self) -> None:
-        """Do jobs until ``stop()``, the end of the iterator, or an empty queue where that is the end.
+        """Do jobs until ``stop()``, the end of the iterator, or an empty queue with `quit_on_empty_queue`.
 
         Raises:
-            Exception: whatever the iterator raised.
+            Exception: any error of the iterator.
         """
         for args, kwargs in self._jobs():
             self._do(args, kwargs)
 
     def stop(self) -> None:
-        """End ``blocking_start`` after the job in hand; safe in a signal handler."""
+        """End ``blocking_start`` after the current job; safe in a signal handler."""
         self.stop_event.set()
 
     def _jobs(self) -> Iterator[Job]:
-        """The jobs of the source, with its pauses waited out."""
+        """Yield the jobs of the source, and wait while it has none."""
         source = self.job_source_iterator
-        is_busy = False  # before the source was asked: a job in hand may come back to its queue meanwhile
+        is_busy = False  # before the source's answer, because a current job may return to its queue meanwhile
         for job in source() if callable(source) else source:
             if self.stop_event.is_set():
                 if job is not None:
@@ -90,7 +89,7 @@ class TaskManager:
             is_busy = self._is_busy()
 
     def _is_busy(self) -> bool:
-        """Whether jobs that were given are not finished."""
+        """Return whether some jobs are not finished."""
         return False
 
     def _do(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -102,7 +101,7 @@ class TaskManager:
 
     @staticmethod
     def _guarded(function: TaskFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """One job's failure must not take the others with it; the traceback is for whoever wrote the task."""
+        """Call *function*; write the traceback of an error to stderr, so that other jobs continue."""
         try:
             function(*args, **kwargs)
         except Exception:

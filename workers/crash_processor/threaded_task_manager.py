@@ -1,4 +1,4 @@
-"""The drop-in for ``TaskManager`` with threads: a queuing thread feeds them through a bounded queue."""
+"""Task manager with worker threads, which get jobs from a queuing thread through a bounded queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .task_manager import Job, JobSource, TaskFunction, TaskManager, TaskManager
 
 
 class _Bell:
-    """Wakes one thread, from any thread or signal handler."""
+    """Wake-up of one thread from any thread or signal handler, by a pipe."""
 
     def __init__(self) -> None:
         self._read_fd, self._write_fd = os.pipe()
@@ -26,7 +26,7 @@ class _Bell:
         os.close(self._write_fd)
 
     def ring(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # full of rings that were not heard yet: they will do
+        with contextlib.suppress(BlockingIOError):  # the pipe is full of earlier rings, which suffice
             os.write(self._write_fd, b"!")
 
     def wait(self) -> None:
@@ -34,12 +34,12 @@ class _Bell:
 
     @contextlib.contextmanager
     def rung_by_signals(self) -> Iterator[None]:
-        """In the main thread, let every signal ring, too.
+        """Let every signal ring, too, if called in the main thread.
 
-        Python runs signal handlers in the main thread, but the kernel may give the signal to another one:
-        above all to a thread that has just spawned a child and unblocks its signals. A main thread that waits
-        for a lock then sleeps on, and the handler with it (one SIGTERM in ten, with two threads that spawn
-        all the time).
+        Python runs signal handlers in the main thread, but the kernel may deliver the signal to another one,
+        especially to a thread that has just spawned a child and unblocks its signals. A main thread that
+        waits for a lock then sleeps on without running the handler (one SIGTERM in ten, with two threads that
+        spawn continuously).
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -52,10 +52,10 @@ class _Bell:
 
 
 class ThreadedTaskManager(TaskManager):
-    """One thread takes jobs, ``number_of_threads`` do them; at most ``maximum_queue_size`` wait in between.
+    """Task manager with one queuing thread and ``number_of_threads`` workers.
 
-    The queuing thread takes a job only once there is room for it, so that nothing is ever held outside the
-    queue.
+    At most ``maximum_queue_size`` jobs wait in between. The queuing thread takes a job only if there is room,
+    so that it never keeps a job outside the queue.
     """
 
     def __init__(
@@ -70,16 +70,16 @@ class ThreadedTaskManager(TaskManager):
         super().__init__(
             config, job_source_iterator, task_func, unstarted_func=unstarted_func, stop_event=stop_event
         )
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()  # None: the end
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()  # None ends a worker
         self._room = threading.Semaphore(max(1, config.maximum_queue_size))
         self._n_running = 0
-        self._n_unfinished = 0  # jobs that were queued and are not done
-        self._lock = threading.Lock()  # around both counts
-        self._bell = _Bell()  # rings when it was stopped, or all threads have ended
+        self._n_unfinished = 0  # queued jobs that are not finished
+        self._lock = threading.Lock()  # for both counts
+        self._bell = _Bell()  # rings at a stop, and at the end of all threads
         self._source_error: BaseException | None = None
 
     def blocking_start(self) -> None:
-        """As ``TaskManager.blocking_start``; the jobs already queued are finished, unless it was stopped."""
+        """Do jobs like ``TaskManager.blocking_start``; queued jobs are also finished, except after a stop."""
         threads = [
             threading.Thread(target=self._work, name=f"worker-{n}")
             for n in range(self.config.number_of_threads)
@@ -103,7 +103,7 @@ class ThreadedTaskManager(TaskManager):
                 self._bell.wait()
         if self.stop_event.is_set():
             self._give_back_queued()
-            self._room.release()  # the queuing thread may be waiting for room
+            self._room.release()  # the queuing thread may wait for room
         for thread in started:
             thread.join()
         self._give_back_queued()
@@ -111,7 +111,7 @@ class ThreadedTaskManager(TaskManager):
             raise self._source_error
 
     def stop(self) -> None:
-        """As ``TaskManager.stop``; what is queued is given back."""
+        """Stop like ``TaskManager.stop``; queued jobs are given back."""
         super().stop()
         self._bell.ring()
 
@@ -124,7 +124,7 @@ class ThreadedTaskManager(TaskManager):
                 self._room.acquire()
                 if self.stop_event.is_set():
                     break
-        except BaseException as error:  # a silent thread would leave the workers waiting for ever
+        except BaseException as error:  # otherwise the workers would wait for ever
             self._source_error = error
         finally:
             self._end_queue()

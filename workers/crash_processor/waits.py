@@ -1,4 +1,4 @@
-"""Waits that stand for a remote store."""
+"""Waits that simulate a remote store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIGMA = 0.5  #: of the logarithm: the 95th percentile is twice the mean
 
 
 def drawn_delay_s(mean_ms: float, *, seed: int, crash_id: str, stage: str) -> float:
-    """A lognormal delay; an item's is the same in every layout, so that layouts differ less by chance."""
+    """Return a lognormal delay in seconds, the same for an item in every layout to reduce random noise."""
     if mean_ms <= 0:
         return 0.0
     noise = random.Random(f"{seed}:{stage}:{crash_id}")
@@ -21,10 +21,10 @@ def drawn_delay_s(mean_ms: float, *, seed: int, crash_id: str, stage: str) -> fl
 
 
 def wait(delay_s: float, stop: StopEvent) -> int:
-    """Wait *delay_s*, while stopping only as long as there is time; the nanoseconds it took.
+    """Wait *delay_s* seconds, but after a stop only until its deadline; return the nanoseconds waited.
 
     Raises:
-        OutOfTimeError: the processor had to stop earlier.
+        OutOfTimeError: the deadline of a stop came first.
     """
     if delay_s <= 0:
         return 0

@@ -1,6 +1,6 @@
-"""Reads what a stackwalker printed, line by line: JSON in rust-minidump's fields, or Breakpad's pipe format.
+"""Parser of a stackwalker's output: JSON with rust-minidump's fields, or Breakpad's pipe format.
 
-Both give the same thing, JSON's fields, so that nothing after this needs to know which it was.
+Both formats result in the fields of the JSON format, so later code does not depend on the format.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def parse_walk_output(lines: Iterable[str]) -> WalkedDump:
     """Read the output of a stackwalker.
 
     Raises:
-        WalkOutputError: it is empty, cut short, or something else.
+        WalkOutputError: the output is empty, incomplete, or in another format.
     """
     kept = [line for line in lines if line]
     if not kept:
@@ -104,13 +104,13 @@ def _add_pipe_frame(threads: list[dict[str, Any]], thread: int, fields: list[str
         threads.append({"frames": []})
     frame: dict[str, Any] = {"frame": int(number), "module": module or None, "function": function or None}
     frame.update(file=file or None, line=int(line) if line else None)
-    # Breakpad gives the offset from whatever it knows: the line, the function, the module, or nothing.
+    # Breakpad's offset is relative to the most exact known place: line, function, module, or none.
     frame["module_offset" if module else "offset"] = offset
     threads[thread]["frames"].append(frame)
 
 
 def crashing_frames(dump: WalkedDump) -> list[dict[str, Any]]:
-    """The frames of the thread that crashed, innermost first; empty when that is not known."""
+    """Return the frames of the thread that crashed, innermost first; empty if it is unknown."""
     number = _mapping(dump.get("crash_info")).get("crashing_thread")
     threads = dump.get("threads")
     if not isinstance(number, int) or not isinstance(threads, list) or not 0 <= number < len(threads):
@@ -120,7 +120,7 @@ def crashing_frames(dump: WalkedDump) -> list[dict[str, Any]]:
 
 
 def truncate_crashing_thread(dump: WalkedDump, threshold: int, tail_threshold: int) -> bool:
-    """Keep the first *threshold* and last *tail_threshold* frames of the crashing thread; True when cut."""
+    """Keep only the first *threshold* and last *tail_threshold* frames; return whether any were cut."""
     frames = crashing_frames(dump)
     if len(frames) <= threshold + tail_threshold:
         return False

@@ -1,4 +1,4 @@
-"""Where the work comes from: a promise, and the sources that keep it."""
+"""Crash sources: the interface of a queue of crash ids, and its implementations."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from typing import Any, Protocol
 
 
 class CrashSource(Protocol):
-    """A queue of crash ids that loses none, whatever happens to the processes that take from it.
+    """A queue of crash ids that loses none, even if the processes that take from it are killed.
 
-    Items in = done + dead + still queued (new, or in somebody's hands). An item may be worked on twice; it is
-    done once. All methods may be called from several threads. Any may raise SourceLostError, StorageError
-    never.
+    Items in = done + dead + still queued (new, or taken by a process). An item may be processed twice, but is
+    done once. All methods may be called from several threads. Any may raise SourceLostError, but never
+    StorageError.
     """
 
     def new_crashes(self) -> tuple[str, Any] | None:
-        """Take an item: its crash id, and a receipt for the methods below. None: nothing to do now."""
+        """Take an item; return its crash id and a receipt for the methods below, or None if there is none."""
 
     def ack(self, receipt: Any) -> bool:
-        """The item is done, or back in the queue where the source is endless.
+        """Mark the item as done, or return it to the queue of an endless source.
 
-        False: it had been taken from us meanwhile (we were thought dead), somebody else will finish it.
+        Return False if another process has taken it, because this one was considered dead.
         """
 
     def release(self, receipt: Any) -> None:
-        """Put the item back, for anybody to take now."""
+        """Return the item to the queue at once."""
 
     def retry(self, receipt: Any, reason: str) -> bool:
-        """Put the item back after a failed attempt; once it failed ``max_attempts`` times reject it: True."""
+        """Return the item to the queue after a failed attempt; True: rejected after ``max_attempts``."""
 
     def reject(self, receipt: Any, reason: str) -> None:
-        """Make the item a dead letter, with the reason for people to read."""
+        """Make the item a dead letter, with the reason."""
 
     def depth(self) -> int:
-        """Items that nobody has taken."""
+        """Return the number of items that are not taken."""
 
     def close(self) -> None:
-        """Put everything back that is still ours, and leave."""
+        """Return all items of this process to the queue, and disconnect."""

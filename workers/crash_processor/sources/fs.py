@@ -1,7 +1,7 @@
-"""A queue made of files: ``new/ -> cur/<worker>/ -> done/`` or ``dead/``, each step one rename(2).
+"""Queue of files: ``new/ -> cur/<worker>/ -> done/`` or ``dead/``, each step one rename(2).
 
-rename has one winner, so taking an item needs no lock. An item is an empty file named by its crash id,
-followed by ``~N`` once N attempts have failed; in ``dead/`` it holds the reason.
+Only one rename of a file succeeds, so taking an item needs no lock. An item is an empty file named by its
+crash id, followed by ``~N`` after N failed attempts; in ``dead/`` it contains the reason.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ..presence import Presence, abandoned
 from ..stop_event import StopEvent
 
 NEW, CUR, DONE, DEAD = "new", "cur", "done", "dead"
-_BATCH = 256  # names read at a time; many more would be stale before they are tried
+_BATCH = 256  # names read at a time; many more would be out of date before they are tried
 _LOOK_FOR_DEAD_EVERY_S = 5.0
 _LOOK_FOR_DEAD_IDLE_S = 1.0
 
 
 def crash_id_of(entry: str) -> str:
-    """The crash id in a file name of the queue."""
+    """Return the crash id in a file name of the queue."""
     return entry.partition("~")[0]
 
 
 def read_entries(folder: Path) -> Iterator[str]:
-    """The items in one folder of the queue."""
+    """Yield the items in one folder of the queue."""
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if not entry.name.startswith("."):
@@ -47,10 +47,10 @@ class FileSystemCrashSource:
         self._root = root
         self._finished = self._new if endless else self._done
         self._max_attempts = max_attempts
-        # Processes that try the names in the same order would all but one lose each time.
+        # Random: if all processes tried names in the same order, all but one would fail each time.
         self._random = random.Random(f"{seed}:{os.getpid()}")
         self._batch: list[str] = []
-        self._lock = threading.Lock()  # around the batch; taking and finishing need none
+        self._lock = threading.Lock()  # for the batch; taking and finishing need none
         if not self._new.is_dir():
             raise InputError(
                 f"{root} is not a spool: it has no folder {NEW}/", hint="Fill one: crash-processor fill."
@@ -67,13 +67,13 @@ class FileSystemCrashSource:
 
     @classmethod
     def from_options(cls, options: Options, _stop: StopEvent) -> FileSystemCrashSource:
-        """The source that the options ask for."""
+        """Make the source for these options."""
         return cls(
             options.fs_root, endless=options.endless, max_attempts=options.max_attempts, seed=options.seed
         )
 
     def new_crashes(self) -> tuple[str, str] | None:
-        """Take any item; the order is random."""
+        """Take a random item."""
         if time.monotonic() >= self._look_for_dead_at_s:
             self.return_abandoned()
         with self._lock, self._failing("take an item"):
@@ -82,7 +82,7 @@ class FileSystemCrashSource:
                     entry = self._batch.pop()
                     try:
                         os.rename(self._new / entry, self._hold / entry)
-                    except FileNotFoundError:  # another one won, unless it is our folder that is not there
+                    except FileNotFoundError:  # another process took it, unless our folder is missing
                         if not self._hold.is_dir():
                             self._hold_anew()
                     else:
@@ -95,17 +95,17 @@ class FileSystemCrashSource:
                 self._random.shuffle(self._batch)
 
     def ack(self, receipt: str) -> bool:
-        """False when another process took us for dead and put the item back."""
+        """Mark the item as done; return False if another process put it back, considering this one dead."""
         return self._move(receipt, self._finished / crash_id_of(receipt))
 
     def release(self, receipt: str) -> None:
-        """Put it back as it was."""
+        """Put the item back unchanged."""
         self._move(receipt, self._new / receipt)
 
     def retry(self, receipt: str, reason: str) -> bool:
-        """The number of attempts is kept in the name."""
+        """Put the item back with the number of failed attempts in its name, or reject it (True)."""
         crash_id, _, attempts = receipt.partition("~")
-        n_failed = (int(attempts) if attempts.isdecimal() else 0) + 1  # others may put files there, too
+        n_failed = (int(attempts) if attempts.isdecimal() else 0) + 1  # users may add files, too
         if n_failed >= self._max_attempts:
             self.reject(receipt, f"{reason} ({n_failed} attempts)")
             return True
@@ -113,28 +113,27 @@ class FileSystemCrashSource:
         return False
 
     def reject(self, receipt: str, reason: str) -> None:
-        """The reason is written first: should we be killed then, it goes round once more."""
+        """Write the reason, then move the item; after a kill in between, it is processed once more."""
         with self._failing("reject an item"):
             if (self._hold / receipt).exists():
                 (self._hold / receipt).write_text(reason + "\n", encoding="utf-8")
         self._move(receipt, self._dead / crash_id_of(receipt))
 
     def depth(self) -> int:
-        """Counted, not remembered."""
+        """Count the new items."""
         return sum(1 for _ in read_entries(self._new))
 
     def close(self) -> None:
-        """Put back what is ours and remove our folder."""
+        """Put back the items of this process and remove its folder."""
         for entry in read_entries(self._hold):
             self.release(entry)
         self._presence.close()
 
     def return_abandoned(self) -> int:
-        """Put back what dead processes held, and say how many items that were.
+        """Put back the items of dead processes; return their number.
 
-        It is not counted as an attempt: the end of a processor says nothing about the up to (threads + queue)
-        items it held. One that can hurt Python itself does not exist: a dump is only ever read by the
-        stackwalker.
+        This does not count as an attempt: the end of a processor is no evidence against the up to (threads +
+        queue) items that it had. No item can crash Python itself, because only the stackwalker reads dumps.
         """
         self._look_for_dead_at_s = time.monotonic() + _LOOK_FOR_DEAD_EVERY_S
         n_returned = 0
@@ -146,7 +145,7 @@ class FileSystemCrashSource:
         return n_returned
 
     def _hold_anew(self) -> None:
-        """Somebody removed our folder, and what we held with it: go on with another one."""
+        """Make another folder after ours was removed with its items."""
         self._presence.make_again()
         self._hold = self._presence.folder
 

@@ -1,11 +1,11 @@
-"""A queue in Redis (6.2 or newer): LMOVE takes an item from the queue into a list of the worker's own.
+"""Queue in Redis (6.2 or newer): LMOVE takes an item from the queue into a list of the worker.
 
-All that may not be done by halves is one Lua script. Who is alive is seen by the names of Redis's
-connections: no heartbeat, and a killed process is found dead at once. A worker taken for dead wrongly (its
-connection broke) costs work done twice, nothing else: its items are no longer in its list, so that it cannot
-finish them any more.
+Each operation that must be atomic is one Lua script. Living workers are detected by the names of Redis's
 
-The client is redis-py, whose import takes 0.3 s of CPU: nothing imports this module before Redis is chosen.
+connections: there is no heartbeat, and a killed process is detected at once. If a worker is wrongly
+considered dead (its connection broke), some work is only done twice: its items are no longer in its list, so
+it cannot finish them any more.
+The client is redis-py, whose import takes 0.3 s of CPU, so this module is only imported if Redis is chosen.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _TEMPORARY = (
     exceptions.ClusterDownError,
     exceptions.TryAgainError,
 )
-_TEMPORARY_CODES = ("BUSY", "MISCONF")  # no exceptions of their own
+_TEMPORARY_CODES = ("BUSY", "MISCONF")  # without separate exceptions
 
-# KEYS: the worker's list, new, workers; ARGV: the worker, known as one with its first item, not after it.
+# KEYS: the worker's list, new, workers; ARGV: the worker, which is registered in the same step as its item.
 _TAKE = (
     "local id = redis.call('LMOVE', KEYS[2], KEYS[1], 'RIGHT', 'LEFT') "
     "if id then redis.call('SADD', KEYS[3], ARGV[1]) end return id"
@@ -60,7 +60,7 @@ _RETURN_ALL = (
     "redis.call('SREM', KEYS[3], ARGV[1]) return n"
 )
 
-# KEYS: the worker's list, new, done, dead, attempts; ARGV: the crash id. 0: the item is not ours.
+# KEYS: the worker's list, new, done, dead, attempts; ARGV: the crash id. 0: the item is not in the list.
 _NOT_OURS = "if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 0 end "
 _ACK = _NOT_OURS + "redis.call('HDEL', KEYS[5], ARGV[1]) redis.call('SADD', KEYS[3], ARGV[1]) return 1"
 _OFFER_AGAIN = (
@@ -80,7 +80,7 @@ _RETRY = (
 
 
 class RedisQueue:
-    """The keys of one queue, and a connection that comes back. Calls may come from several threads."""
+    """The keys of one queue, and a connection that reconnects. Calls may come from several threads."""
 
     def __init__(
         self, url: str, queue_name: str, *, delays_s: Sequence[float] = (), stop: StopEvent | None = None
@@ -91,35 +91,34 @@ class RedisQueue:
         self._address = RedisAddress(url)
         self._delays_s = delays_s
         self._stop = stop
-        self._lock = threading.Lock()  # one connection: it lives as long as the worker does
+        self._lock = threading.Lock()  # one connection, for the life of the worker
         self._pool = self._address.pool(
             client_name=self.key(self.worker),
             redis_connect_func=self._introduce,
             protocol=2,
             decode_responses=True,
-            encoding_errors="surrogateescape",  # a crash id that is not UTF-8 survives the way there and back
-            retry=Retry(NoBackoff(), 0),  # when to try again is said by the delays
+            encoding_errors="surrogateescape",  # preserves crash ids that are not UTF-8
+            retry=Retry(NoBackoff(), 0),  # `call` retries after the delays
         )
         self._client: Any = redis.Redis(connection_pool=self._pool)
 
     @classmethod
     def from_options(cls, options: Options, stop: StopEvent | None = None) -> RedisQueue:
-        """The queue that the options name; a command that people type does not wait for an absent server."""
+        """Make the queue for these options; without *stop* (a command), do not wait for an absent server."""
         delays_s = options.backoff_delays if stop is not None else ()
         return cls(options.redis_url, options.redis_queue_name, delays_s=delays_s, stop=stop)
 
     def key(self, *parts: str) -> str:
-        """The name of one of the queue's keys."""
+        """Return the name of a key of the queue."""
         return ":".join((self.name, *parts))
 
     def call(self, *command: object) -> Any:
-        """Carry out a command, on a new connection where the old one broke.
+        """Execute a command, on a new connection if the old one broke.
 
-        It may be carried out twice: what must not be is a script that sees that it was.
-
+        It may be executed twice; a command that must not be is a script that detects a repetition.
         Raises:
-            SourceLostError: Redis stayed away for all of the delays, or until we were stopped.
-            InputError: Redis refused.
+            SourceLostError: Redis was unreachable for all of the delays, or until a stop.
+            InputError: Redis refused the command.
         """
         with self._lock:
             for delay_s in self._delays_s:
@@ -140,7 +139,7 @@ class RedisQueue:
                 ) from error
 
     def fill(self, crash_ids: list[str]) -> int:
-        """Put ids into the queue; how many were new to it."""
+        """Put ids into the queue; return the number of new ones."""
         known = set(self.call("LRANGE", self.key("new"), 0, -1))
         known.update(self.call("SMEMBERS", self.key("done")), self.call("HKEYS", self.key("dead")))
         for worker in self.call("SMEMBERS", self.key("workers")):
@@ -151,7 +150,7 @@ class RedisQueue:
         return len(new)
 
     def status(self) -> dict[str, int]:
-        """How many items stand where."""
+        """Return the numbers of items by state."""
         workers = self.call("SMEMBERS", self.key("workers"))
         return {
             "new": self.call("LLEN", self.key("new")),
@@ -161,22 +160,22 @@ class RedisQueue:
         }
 
     def connected_workers(self) -> set[str]:
-        """The workers of this queue that Redis has a connection with."""
+        """Return the workers of this queue that are connected to Redis."""
         prefix = self.key("")
         names = (client.get("name", "") for client in self.call("CLIENT LIST"))
         return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
 
     def uptime_s(self) -> int:
-        """How long the server has been up."""
+        """Return the uptime of the server in seconds."""
         return int(self.call("INFO", "server")["uptime_in_seconds"])
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         with self._lock:
             self._pool.disconnect()
 
     def _introduce(self, connection: Any) -> None:
-        """Log in, and tell Redis our name; called for every new connection."""
+        """Log in and set the client name; called for every new connection."""
         connection.on_connect()
         self.n_connections += 1
 
@@ -187,13 +186,13 @@ class RedisQueue:
 
 
 def _reason(error: exceptions.RedisError) -> str:
-    """What the kernel said, where it said something: redis-py adds the address, which we show already."""
+    """Return the kernel's message, if any, because redis-py adds the address, which is already shown."""
     cause = error.__context__
     return cause.strerror if isinstance(cause, OSError) and cause.strerror else str(error)
 
 
 class RedisCrashSource:
-    """Takes from a queue in Redis; finished items go to the set of done ones, or back when *endless*."""
+    """Crash source from a queue in Redis; finished items go to the set of done ones, or back if *endless*."""
 
     def __init__(self, queue: RedisQueue, *, endless: bool = False, max_attempts: int = 3) -> None:
         self._queue = queue
@@ -207,14 +206,14 @@ class RedisCrashSource:
 
     @classmethod
     def from_options(cls, options: Options, stop: StopEvent) -> RedisCrashSource:
-        """The source that the options ask for."""
+        """Make the source for these options."""
         if not (options.fs_root / "crashes").is_dir():
             raise InputError(f"{options.fs_root} is not a spool", hint="Fill one: crash-processor fill.")
         queue = RedisQueue.from_options(options, stop)
         return cls(queue, endless=options.endless, max_attempts=options.max_attempts)
 
     def new_crashes(self) -> tuple[str, str] | None:
-        """Take the item that has waited longest."""
+        """Take the item with the longest wait."""
         if time.monotonic() >= self._look_for_dead_at_s:
             self._return_dead()
         crash_id = self._of_worker(_TAKE, self._queue.worker)
@@ -228,27 +227,27 @@ class RedisCrashSource:
         return crash_id, crash_id
 
     def ack(self, receipt: str) -> bool:
-        """False when another worker took us for dead and put the item back."""
+        """Mark the item as done; return False if another worker put it back, considering this one dead."""
         return self._settle(self._finish, receipt) == 1
 
     def release(self, receipt: str) -> None:
-        """It will be the next to be taken."""
+        """Put the item back as the next one to be taken."""
         self._settle(_RELEASE, receipt)
 
     def retry(self, receipt: str, reason: str) -> bool:
-        """It goes to the end of the queue."""
+        """Put the item at the end of the queue, or reject it (True)."""
         return self._settle(_RETRY, receipt, reason, self._max_attempts) == 2
 
     def reject(self, receipt: str, reason: str) -> None:
-        """Dead letters are a hash: crash id -> reason."""
+        """Put the item into the hash of dead letters: crash id -> reason."""
         self._settle(_REJECT, receipt, reason)
 
     def depth(self) -> int:
-        """The length of the queue's list."""
+        """Return the length of the queue's list."""
         return int(self._queue.call("LLEN", self._queue.key("new")))
 
     def close(self) -> None:
-        """Put back what is ours and hang up."""
+        """Put back the items of this worker and close the connection."""
         try:
             self._of_worker(_RETURN_ALL, self._queue.worker)
         finally:
@@ -262,7 +261,7 @@ class RedisCrashSource:
         return answer
 
     def _come_back(self, just_taken: str | None) -> None:
-        """After a (re)connection, put back what was taken for us without our hearing of it."""
+        """After a (re)connection, put back items that were taken for this worker without a received reply."""
         self._n_connections_seen = self._queue.n_connections
         ours = {*self._held, just_taken}
         for crash_id in self._queue.call("LRANGE", self._cur, 0, -1):
@@ -270,9 +269,9 @@ class RedisCrashSource:
                 self._settle(_RELEASE, crash_id)
 
     def _return_dead(self) -> None:
-        """Put back what workers without a connection held; as on the file system, no attempt is counted."""
+        """Put back the items of workers without a connection; like in `fs`, no attempt is counted."""
         self._look_for_dead_at_s = time.monotonic() + _LOOK_FOR_DEAD_EVERY_S
-        # First who works, then who is connected: a worker that comes between the two is not in the first.
+        # First the workers, then the connections: a worker that joins in between is not in the first list.
         workers = set(self._queue.call("SMEMBERS", self._queue.key("workers")))
         dead = workers - self._queue.connected_workers() - {self._queue.worker}
         if dead and self._queue.uptime_s() >= _SETTLING_S:

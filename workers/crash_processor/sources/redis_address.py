@@ -1,4 +1,4 @@
-"""Where a Redis is: the URL of ``--redis-url``, read and checked once."""
+"""Address of a Redis server: the URL of ``--redis-url``, parsed and checked."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FORMS = "redis://host:port/db nor rediss://host:port/db nor unix:///path?db=n"
 
 
 class RedisAddress:
-    """What a URL says; ``str()`` of it shows no password.
+    """Parsed URL; ``str()`` of it does not contain the password.
 
     All forms may have ``user:password@`` before the host or path, and settings of redis-py's connections
     after a question mark (``?ssl_ca_certs=/etc/ca.pem``).
 
     Raises:
-        InputError: it says nothing that redis-py understands.
+        InputError: redis-py does not accept the URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -38,16 +38,16 @@ class RedisAddress:
                 raise InputError(f"--redis-url: {shown!r} names no socket")
         else:
             self._shown = f"{self._settings.get('host', 'localhost')}:{self._settings.get('port', 6379)}"
-            if database and not database.isdecimal():  # redis-py would take database 0
+            if database and not database.isdecimal():  # redis-py would use database 0
                 raise InputError(f"--redis-url: {database!r} is not a database number")
         try:
             pool = self.pool()
-            pool.connection_class(**pool.connection_kwargs)  # connects to nothing yet
+            pool.connection_class(**pool.connection_kwargs)  # without connecting yet
         except (TypeError, ValueError, RedisError) as error:
             raise InputError(f"--redis-url: {shown!r} has a setting that is none: {error}") from None
 
     def pool(self, **settings: Any) -> ConnectionPool:
-        """A pool whose connections have these settings, which a URL cannot change."""
+        """Make a connection pool with these settings, which the URL cannot change."""
         timeouts = {"socket_timeout": _TIMEOUT_S, "socket_connect_timeout": _TIMEOUT_S}
         return ConnectionPool(**{**timeouts, **self._settings, **settings})
 
