@@ -1,9 +1,9 @@
-"""A server that seems to be far away: replies reach the other side so much later than they were given.
+"""A server with delayed replies, to simulate a distant server.
 
-It listens on a unix socket and either hands on to another one (``--to``: a Redis, whose replies it delays) or
-executes calls on files itself, one per request, as a file server does (`FarFiles` in gnocchi_batch.py asks).
-One thread; a reply that waits holds up nobody else's. select takes its time in microseconds, where epoll
-rounds it up to whole milliseconds. Runs as a file, standard library only; ends with its standard input.
+It listens on a unix socket and either forwards to another one (``--to``: a Redis, whose replies it delays) or
+executes calls on files itself, one per request, like a file server (for `FarFiles` in gnocchi_stores.py).
+It has one thread; a delayed reply does not delay others. It uses select, whose timeout is in microseconds,
+because epoll rounds up to milliseconds. Run as a file, standard library only; ends with its standard input.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from collections import deque
 
 REQUEST = struct.Struct("!cii")  #: call, descriptor or number of bytes to read, length of what follows
 REPLY = struct.Struct("!ii")  #: result or minus an errno, length of what follows
-_PR_SET_TIMERSLACK = 29  # linux/prctl.h: 50 us by default, which every wait would last longer
+_PR_SET_TIMERSLACK = 29  # linux/prctl.h: 50 us by default, by which every wait would be longer
 _CHUNK = 1 << 16
 
 
 def call(name: bytes, number: int, data: bytes) -> tuple[int, bytes]:
-    """Execute one call on a file; gives its result and the bytes that were read.
+    """Execute one call on a file; return its result and the bytes read.
 
     Raises:
-        OSError: it failed.
+        OSError: the call failed.
     """
     if name == b"o":
         return os.open(data, os.O_RDONLY), b""
@@ -49,7 +49,7 @@ def call(name: bytes, number: int, data: bytes) -> tuple[int, bytes]:
 
 
 def answers(waiting: bytearray) -> bytes:
-    """The replies to the whole requests in *waiting*, which are taken out of it."""
+    """Execute the complete requests in *waiting*, and remove them; return the replies."""
     given = b""
     while len(waiting) >= REQUEST.size:
         name, number, length = REQUEST.unpack_from(waiting)
@@ -66,17 +66,17 @@ def answers(waiting: bytearray) -> bytes:
 
 
 class Server:
-    """Its clients, what lies behind each of them, and the replies on their way."""
+    """Its clients, the server connection of each client, and the delayed replies."""
 
     def __init__(self, listener: socket.socket, to: str | None, delay_s: float) -> None:
         self._listener, self._to, self._delay_s = listener, to, delay_s
-        self._peers: dict[socket.socket, socket.socket] = {}  # both ways
-        self._behind: set[socket.socket] = set()  # those of them that lead to the server
-        self._asked: dict[socket.socket, bytearray] = {}  # requests that are not whole yet, of file clients
+        self._peers: dict[socket.socket, socket.socket] = {}  # client -> server connection, and back
+        self._behind: set[socket.socket] = set()  # the server connections among them
+        self._asked: dict[socket.socket, bytearray] = {}  # incomplete requests of file clients
         self._due: deque[tuple[float, socket.socket, bytes]] = deque()
 
     def serve(self) -> None:
-        """Until standard input ends."""
+        """Serve until standard input ends."""
         stdin = sys.stdin.fileno()
         while True:
             open_ones = [self._listener, stdin, *self._peers, *self._asked]
@@ -86,7 +86,7 @@ class Server:
                     return
                 if one is self._listener:
                     self._accept()
-                elif one in self._peers or one in self._asked:  # not closed by one before it
+                elif one in self._peers or one in self._asked:  # not closed in this round
                     self._take(one)
             while self._due and self._due[0][0] <= time.monotonic():
                 _, client, reply = self._due.popleft()
@@ -129,7 +129,7 @@ class Server:
 
 
 def main() -> None:
-    """Serve; says "ready" on standard output once it listens."""
+    """Serve; print "ready" once it listens."""
     parser = argparse.ArgumentParser(description="A server that seems to be far away.")
     parser.add_argument("--at", required=True, help="the unix socket to listen on")
     parser.add_argument("--to", help="the unix socket of the server; none: calls on files")

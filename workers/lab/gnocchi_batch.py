@@ -1,9 +1,9 @@
 """Eight series, each read, worked on and written: in a loop, or by a pool of threads.
 
-As Gnocchi's ``parallel_map`` does it: one thread is a plain loop, more are a pool that is made for the batch
-and ends with it. Batches in the loop and in the pool take turns, so that both meet the same box. Prints one
-JSON object, medians over the batches. Run as a file, by any Python that has redis; it starts a redis-server
-of its own and ends it.
+It works like Gnocchi's ``parallel_map``: one thread is a plain loop, more are a pool that is made for the
+batch and ends with it. Batches in the loop and in the pool take turns, for equal conditions on the host. It
+prints one JSON object with medians over the batches. Run as a file, by any Python that has redis; it starts
+and ends a separate redis-server.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ AT_LEAST = 20  #: batches that are timed, however long they take
 
 
 def rounds_that_take(work_us: float) -> int:
-    """How many rounds of `work` take so long, where nobody disturbs: the least of many short looks."""
+    """Return the number of rounds of `work` that take *work_us*, by the least of many short timings."""
     n = 2_000
     best_s = min(_took_s(lambda: work(n)) for _ in range(N_LOOKS))
     return max(1, round(n * 1e-6 * work_us / best_s))
 
 
 def work(n_rounds: int) -> None:
-    """Hold the GIL for so many rounds."""
+    """Hold the GIL for *n_rounds* rounds."""
     for _ in range(n_rounds):
         pass
 
@@ -50,7 +50,7 @@ def _took_s(what: Callable[[], object]) -> float:
 
 
 def measure(store: Store, n_threads: int, n_rounds: int, seconds: float) -> dict[str, float]:
-    """Time batches, in the loop and in the pool by turns."""
+    """Time batches, alternately in the loop and in the pool; return the figures."""
     names = [f"series{n}" for n in range(N_SERIES)]
     n_seen = 1
 
@@ -104,7 +104,7 @@ def measure(store: Store, n_threads: int, n_rounds: int, seconds: float) -> dict
 
 
 def main() -> None:
-    """Time batches on one store, with so many threads."""
+    """Time batches on one store, with a number of threads."""
     parser = argparse.ArgumentParser(description="Read, work, write: a loop, or a pool of threads.")
     targets = ("local file", "local redis", "remote file", "remote redis")
     parser.add_argument("--calibrate", action="store_true", help="only print how many rounds the work is")

@@ -1,4 +1,4 @@
-"""Where gnocchi_batch.py keeps its series: files and Redis, here or far away; each with servers of its own.
+"""Stores of the series of gnocchi_batch.py: files and Redis, local or distant, each with separate servers.
 
 The calls on files are those of Gnocchi's file driver: open, read, close; create, write, close, rename.
 """
@@ -26,33 +26,33 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Store(Protocol):
-    """Where the series are kept; may be used by several threads."""
+    """A store of series, for use by several threads."""
 
     def read(self, name: str) -> bytes:
-        """A series."""
+        """Return a series."""
 
     def write(self, name: str, series: bytes) -> None:
         """Replace a series."""
 
     def ping(self) -> None:
-        """Go there and back; nothing where there is no way to go."""
+        """Make one round trip; do nothing for a local store."""
 
 
 class LocalFiles:
-    """Files in a folder, by the system's own calls."""
+    """Files in a folder, by system calls."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, name: str) -> bytes:
-        """Three calls."""
+        """Return a series, by three calls."""
         descriptor = os.open(self._folder / name, os.O_RDONLY)
         series = os.read(descriptor, 1 << 16)
         os.close(descriptor)
         return series
 
     def write(self, name: str, series: bytes) -> None:
-        """Four calls."""
+        """Replace a series, by four calls."""
         path = self._folder / name
         new = path.with_suffix(".new")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -61,18 +61,18 @@ class LocalFiles:
         os.rename(new, path)
 
     def ping(self) -> None:
-        """There is no way to go."""
+        """Do nothing: there is no round trip."""
 
 
 class FarFiles:
-    """The same files and calls, by a server: a round trip for each call. Connections are used again."""
+    """The same files and calls by a server: a round trip for each call, on reused connections."""
 
     def __init__(self, folder: Path, at: Path) -> None:
         self._folder, self._at = folder, at
         self._free: list[socket.socket] = []
 
     def read(self, name: str) -> bytes:
-        """Three round trips."""
+        """Return a series, by three round trips."""
         with self._connection() as one:
             number, _ = _call(one, b"o", 0, bytes(self._folder / name))
             _, series = _call(one, b"r", number)
@@ -80,7 +80,7 @@ class FarFiles:
         return series
 
     def write(self, name: str, series: bytes) -> None:
-        """Four round trips."""
+        """Replace a series, by four round trips."""
         path = self._folder / name
         new = path.with_suffix(".new")
         with self._connection() as one:
@@ -90,7 +90,7 @@ class FarFiles:
             _call(one, b"m", 0, bytes(new) + b"\0" + bytes(path))
 
     def ping(self) -> None:
-        """A call that does nothing: no byte is written, to the server's standard error."""
+        """Make a call without an effect: write no byte to the server's standard error."""
         with self._connection() as one:
             _call(one, b"w", 2)
 
@@ -120,7 +120,7 @@ def _call(one: socket.socket, name: bytes, number: int, data: bytes = b"") -> tu
 
 
 class InRedis:
-    """Fields of a hash in Redis, by redis-py: its pool has a connection for each thread."""
+    """Fields of a hash in Redis, by redis-py, whose pool has a connection for each thread."""
 
     def __init__(self, at: Path) -> None:
         import redis
@@ -128,21 +128,21 @@ class InRedis:
         self._client: Any = redis.Redis(unix_socket_path=str(at))
 
     def read(self, name: str) -> bytes:
-        """One round trip."""
+        """Return a series, by one round trip."""
         return bytes(self._client.hget("series", name))
 
     def write(self, name: str, series: bytes) -> None:
-        """One round trip."""
+        """Replace a series, by one round trip."""
         self._client.hset("series", name, series)
 
     def ping(self) -> None:
-        """PING."""
+        """Send PING."""
         self._client.ping()
 
 
 @contextmanager
 def started(*words: str, ready: Callable[[subprocess.Popen[bytes]], bool]) -> Iterator[None]:
-    """A server, once it is ready; it is ended with the block, or with this thread when that is killed."""
+    """Start a server and wait until it is ready; it ends with the block, or if this thread is killed."""
     process = subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=_ends_with(os.getpid())
     )
@@ -161,13 +161,13 @@ def started(*words: str, ready: Callable[[subprocess.Popen[bytes]], bool]) -> It
 
 
 def _ends_with(parent: int) -> Callable[[], None]:
-    """What a child does before its exec, to be killed when the thread of *parent* ends that made it."""
+    """Return a function for a child before exec, to kill it when the thread of *parent* that made it ends."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def follow() -> None:
         if prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "PR_SET_PDEATHSIG")
-        if os.getppid() != parent:  # it had ended before
+        if os.getppid() != parent:  # the parent has already ended
             os._exit(1)
 
     return follow
@@ -175,7 +175,7 @@ def _ends_with(parent: int) -> Callable[[], None]:
 
 @contextmanager
 def redis_at(folder: Path) -> Iterator[Path]:
-    """A redis-server on a unix socket, which keeps nothing."""
+    """Start a redis-server without persistence; yield its unix socket."""
     if shutil.which("redis-server") is None:
         sys.exit("redis-server is not installed")
     at = folder / "redis"
@@ -197,7 +197,7 @@ def _answers(at: Path) -> bool:
 
 @contextmanager
 def far_away(folder: Path, delay_us: float, to: Path | None = None) -> Iterator[Path]:
-    """A server whose replies come so much later: the one on the socket *to*, or one for files."""
+    """Start a server with delayed replies, of the one on the socket *to* or for files; yield its socket."""
     at = folder / "far"
     program = Path(__file__).with_name("far_away.py")
     behind = () if to is None else ("--to", str(to))
@@ -213,7 +213,7 @@ def far_away(folder: Path, delay_us: float, to: Path | None = None) -> Iterator[
 
 @contextmanager
 def store_of(target: str, delay_us: float) -> Iterator[Store]:
-    """A store of this program's own, which goes away with it."""
+    """Yield a temporary store of this program."""
     with tempfile.TemporaryDirectory(prefix="gno-") as name:
         folder = Path(name)
         if target == "local file":

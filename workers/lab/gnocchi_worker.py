@@ -1,7 +1,7 @@
-"""Batches of eight series, without end: in a loop, or by a pool of threads; an item is a series.
+"""Worker that processes batches of eight series without end, in a loop or by a pool; an item is a series.
 
-A worker for `tuner grid`. Its store is of this process alone: files in a folder, or a redis-server that it
-starts and ends. ``--pool made`` makes a pool for each batch, as Gnocchi does; ``kept`` keeps one.
+It is a worker for `tuner grid`. Each process has a separate store: files in a folder, or a redis-server that
+it starts and ends. ``--pool made`` makes a pool for each batch, as Gnocchi does; ``kept`` keeps one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from steady import run_until_stopped, slots  # type: ignore[import-not-found]
 
 
 def work_on(store: Store, pool: str, n_threads: int, n_rounds: int, stop: threading.Event) -> None:
-    """Batch after batch. A series has a place to count in: one thread at a time has it in hand."""
+    """Process batches until *stop*. Each series has a counter slot, used by one thread at a time."""
     place_of = {f"series{number}": slot for number, slot in enumerate(slots(N_SERIES))}
     for name in place_of:
         store.write(name, SERIES)
@@ -49,7 +49,7 @@ def work_on(store: Store, pool: str, n_threads: int, n_rounds: int, stop: thread
 
 
 def end(*_: object) -> None:
-    """Give back what was made so far: the way out of what is not yet at work. One signal is enough."""
+    """Exit during the start, with cleanup, and ignore further signals."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit()
 
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--work-us", type=float, default=6.75, help="between reading and writing")
     asked = parser.parse_args()
     n_rounds = rounds_that_take(asked.work_us)
-    signal.signal(signal.SIGTERM, end)  # no mask: servers would inherit it
+    signal.signal(signal.SIGTERM, end)  # no signal mask, which servers would inherit
     with store_of(asked.target, asked.delay_us) as store:
         run_until_stopped(lambda stopped: work_on(store, asked.pool, asked.threads, n_rounds, stopped))
 

@@ -1,7 +1,7 @@
-"""A nornir task that waits, on every host of an inventory, by a pool of so many threads.
+"""A nornir task that waits, on every host of an inventory, by a pool of threads.
 
-Run as a file, by any Python that has nornir; ``--pool asyncio`` needs nothing but the standard library. It
-prints one JSON object: how many hosts were done, how many threads there were, how long the run itself took.
+Run as a file, by any Python that has nornir; ``--pool asyncio`` needs only the standard library. It prints
+one JSON object: the numbers of finished hosts and of threads, and the duration of the run in seconds.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Callable
 
 
 def with_nornir(n_tasks: int, wait_s: float, n_workers: int) -> tuple[int, int]:
-    """Run the task by nornir's own threaded runner; gives (hosts done, most threads seen)."""
+    """Run the task by nornir's threaded runner; return (finished hosts, largest number of threads)."""
     return run_of_nornir(n_tasks, wait_s, n_workers)()
 
 
 def run_of_nornir(
     n_tasks: int, wait_s: float, n_workers: int, sleep: Callable[[float], object] = time.sleep
 ) -> Callable[[], tuple[int, int]]:
-    """What runs the task on one inventory, each time that it is called; gives what `with_nornir` does."""
+    """Return a function that runs the task on one inventory, with the result of `with_nornir`."""
     from nornir.core import Nornir
     from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
     from nornir.core.task import Result, Task
@@ -48,7 +48,7 @@ def run_of_nornir(
 
 
 def with_asyncio(n_tasks: int, wait_s: float, n_workers: int) -> tuple[int, int]:
-    """As many coroutines, *n_workers* of them waiting at a time; one thread."""
+    """Run the task in *n_tasks* coroutines, of which *n_workers* wait at a time, in one thread."""
     import asyncio
 
     async def all_of_them() -> int:

@@ -1,7 +1,7 @@
-"""Tasks that wait, without end: by nornir's threaded runner, by plain threads, or by coroutines.
+"""Worker that runs waiting tasks without end, by nornir's threaded runner, plain threads, or coroutines.
 
-A worker for `tuner grid`: nornir runs its task on one inventory again and again, with a pool of threads that
-is made for each run; plain threads and coroutines take one task after the other.
+It is a worker for `tuner grid`: nornir runs its task on one inventory repeatedly, with a new pool of threads
+for each run; plain threads and coroutines run one task after another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tuner.probe import counter
 
 
 def with_nornir_again(n_hosts: int, wait_s: float, n_workers: int, stop: threading.Event) -> None:
-    """Run after run; hosts that are left when it is told to end are passed over."""
+    """Repeat runs until *stop*, which skips the remaining hosts."""
     counts = counter.open_counter()
 
     def sleep(seconds: float) -> None:
@@ -34,7 +34,7 @@ def with_nornir_again(n_hosts: int, wait_s: float, n_workers: int, stop: threadi
 
 
 async def with_asyncio_again(wait_s: float, n_workers: int, stop: threading.Event) -> None:
-    """So many coroutines, each with a slot of its own to count in."""
+    """Run tasks in *n_workers* coroutines until *stop*, each with a separate counter slot."""
 
     async def work(slot: counter.Slot) -> None:
         while not stop.is_set():

@@ -1,8 +1,8 @@
-"""Jobs that compute, and jobs that compute and sleep by turns, on four kinds of pools of threads.
+"""Jobs that compute, or compute and sleep alternately, on four kinds of thread pools.
 
-Run as a file, by any Python; needs nothing but the standard library. A job computes in steps of so
-many units of work, and sleeps after each step. A heart beats beside them, so
-that one sees how late a thread is that has next to nothing to do. It prints one JSON object of numbers.
+Run as a file, by any Python, with the standard library only. A job computes in steps of a number of
+units of work, and sleeps after each step. Meanwhile a heartbeat thread measures the
+delay of a thread with almost no work. The program prints one JSON object of numbers.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Sleeps = Sequence[float]  #: after each step of a job, seconds
 
 
 def in_c(units: int) -> None:
-    """Work in C that lets go of the GIL."""
+    """Compute in C without the GIL."""
     hashlib.pbkdf2_hmac("sha256", b"password", b"salt", units)
 
 
 def in_python(units: int) -> None:
-    """Work under the GIL."""
+    """Compute with the GIL."""
     value = 1
     for _ in range(units):
         value = (1103515245 * value + 12345) & 0x7FFFFFFF
@@ -47,14 +47,14 @@ WORK = {"C": in_c, "Python": in_python}
 
 
 class Work:
-    """One step of a job: so many units of work."""
+    """One step of a job: a number of units of work."""
 
     def __init__(self, unit: Callable[[int], None], units: int) -> None:
         self._unit, self.units = unit, units
 
     @classmethod
     def that_takes(cls, unit: Callable[[int], None], step_s: float) -> Work:
-        """A step of so much CPU time on this thread, where nobody disturbs."""
+        """Return a step that takes *step_s* seconds of CPU time, by the least of many timings."""
         work = cls(unit, 64)
         while work._timed(work.units) < CALIBRATE_S:
             work.units *= 2
@@ -62,11 +62,11 @@ class Work:
         return cls(unit, max(1, round(work.units * step_s / least_s)))
 
     def __call__(self) -> None:
-        """Do it."""
+        """Compute the step."""
         self._unit(self.units)
 
     def cpu_s(self, n_steps: int) -> float:
-        """CPU time of so many steps, the least of a few looks."""
+        """Return the CPU seconds of *n_steps* steps, the least of a few timings."""
         return min(self._timed(self.units, n_steps) for _ in range(N_TIMED))
 
     def _timed(self, units: int, n_times: int = 1) -> float:
@@ -77,9 +77,9 @@ class Work:
 
 
 class Heart:
-    """A thread that wants to do next to nothing every BEAT_S, and how late it was each time.
+    """A thread with almost no work every BEAT_S seconds, and its delay each time.
 
-    A beat that is missed counts as well: each is due BEAT_S after the one before it was.
+    Missed beats count as well: each is due BEAT_S after the due time of the previous one.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Heart:
 
 
 class Batch:
-    """Jobs that are run to their end, and what was seen of them."""
+    """Jobs that run to their end, with their measurements."""
 
     def __init__(self, work: Work, step_s: float, n_cores: int) -> None:
         self.work = work
@@ -117,20 +117,20 @@ class Batch:
         self._lock = threading.Lock()
 
     def fixed(self, jobs: Sequence[Sleeps]) -> None:
-        """As many threads as cores; each keeps its job to the end, sleeps included."""
+        """Run the jobs in as many threads as cores; each runs a job to its end, sleeps included."""
         with ThreadPoolExecutor(self.n_cores) as pool:
             list(pool.map(self._job, jobs))
 
     def own_threads(self, jobs: Sequence[Sleeps]) -> None:
-        """One thread per job."""
+        """Run the jobs in one thread per job."""
         self._in_threads(jobs, nullcontext())
 
     def semaphore(self, jobs: Sequence[Sleeps]) -> None:
-        """One thread per job, and as many permits to compute as cores, given back for each sleep."""
+        """Run one thread per job, with as many permits to compute as cores, released for each sleep."""
         self._in_threads(jobs, threading.Semaphore(self.n_cores))
 
     def scheduled(self, jobs: Sequence[Sleeps]) -> None:
-        """As many threads as cores, which are handed single steps; an event loop keeps the sleeps."""
+        """Run single steps in as many threads as cores; an event loop does the sleeps."""
         asyncio.run(self._scheduled(jobs))
 
     def _in_threads(self, jobs: Sequence[Sleeps], permit: AbstractContextManager[object]) -> None:
@@ -194,9 +194,9 @@ POOLS = {
 
 
 def sleeps_of(number: int, n_steps: int, asleep_s: float, jitter: float) -> list[float]:
-    """The sleeps of a job: all alike, or unequal by up to *jitter* of their mean; in all *asleep_s*.
+    """Return the sleeps of a job, which differ by up to *jitter* of their mean; their sum is *asleep_s*.
 
-    The same *number* gives the same sleeps.
+    The same *number* results in the same sleeps.
     """
     rng = random.Random(number)
     drawn = [1 + rng.uniform(-jitter, jitter) for _ in range(n_steps)]
@@ -204,12 +204,12 @@ def sleeps_of(number: int, n_steps: int, asleep_s: float, jitter: float) -> list
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """Of two values or more."""
+    """Return a percentile of two or more values."""
     return quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 def physical_cores() -> dict[str, int]:
-    """How many cores there are where two that share one count once; nothing where the kernel does not say."""
+    """Return the number of physical cores as ``n_physical``; empty if the kernel does not report it."""
     result = Path("/sys/devices/system/cpu")
     siblings = [result / f"cpu{number}/topology/thread_siblings_list" for number in os.sched_getaffinity(0)]
     if not all(file.is_file() for file in siblings):
@@ -218,13 +218,13 @@ def physical_cores() -> dict[str, int]:
 
 
 def calibrated(asked: argparse.Namespace) -> dict[str, float]:
-    """How many units a step is, by kind of work."""
+    """Return the number of units per step, by kind of work."""
     step_s = asked.cpu_s / asked.steps
     return {f"{name}_units": Work.that_takes(unit, step_s).units for name, unit in WORK.items()}
 
 
 def measured(asked: argparse.Namespace) -> dict[str, float]:
-    """Run batches of the jobs that were asked for."""
+    """Run batches of the requested jobs; return the figures."""
     n_cores = asked.cores or len(os.sched_getaffinity(0))
     n_jobs = 1 if asked.alone else max(1, round(asked.jobs_per_core * n_cores))
     unit, step_s = WORK[asked.work], asked.cpu_s / asked.steps

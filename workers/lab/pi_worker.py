@@ -1,7 +1,7 @@
-"""Jobs that compute and sleep by turns, without end, on four kinds of pools: so many jobs at a time.
+"""Worker that runs jobs without end, which compute and sleep alternately, on four kinds of pools.
 
-A worker for `tuner grid`. The processes of a layout (TUNER_PROCESSES) share the cores: of those that compute
-by turns, each process has its part.
+It is a worker for `tuner grid`. The processes of a layout (TUNER_PROCESSES) share the cores: pools that limit
+the computing threads to the cores use the process's part of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tuner.probe import counter
 
 
 class Jobs:
-    """One job after the other, so many at a time, until told to end."""
+    """Repeated jobs, *n* at a time, until a stop."""
 
     def __init__(
         self, work: Work, next_sleeps: Callable[[], Sleeps], n: int, n_cores: int, stop: threading.Event
@@ -42,16 +42,16 @@ class Jobs:
         )
 
     def fixed(self) -> None:
-        """Threads that take one job after the other."""
+        """Run one job after another in *n* threads."""
         in_threads(self._n, lambda: self._job(nullcontext()), self._told)
 
     def semaphore(self) -> None:
-        """The same, with as many permits to compute as cores, given back for each sleep."""
+        """Run like `fixed`, with as many permits to compute as cores, released for each sleep."""
         permit = threading.Semaphore(self._n_cores)
         in_threads(self._n, lambda: self._job(permit), self._told)
 
     def own_threads(self) -> None:
-        """A thread for each job; at its end it starts the next one's."""
+        """Run each job in a new thread, which starts the thread of the next job at its end."""
         errors: list[BaseException] = []
         ended = threading.Semaphore(0)
 
@@ -75,7 +75,7 @@ class Jobs:
             raise error
 
     def scheduled(self) -> None:
-        """As many threads as cores, which are handed single steps; an event loop keeps the sleeps."""
+        """Run single steps in as many threads as cores; an event loop does the sleeps."""
         asyncio.run(self._scheduled())
 
     def _job(self, permit: AbstractContextManager[object]) -> None:

@@ -1,6 +1,6 @@
-"""What the workers of this folder have in common: they work until they are told to end, and count each item.
+"""Common code of the workers of this folder: work until a signal, and counting of items.
 
-Beside the batches of `tuner lab` each experiment is a worker for `tuner grid`: configs/lab/.
+In addition to the batches of `tuner lab`, each experiment is a worker for `tuner grid`: configs/lab/.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _END = {signal.SIGTERM, signal.SIGINT}
 
 
 def run_until_stopped(work: Callable[[threading.Event], object]) -> None:
-    """Do *work* in a thread of its own; its event is set by SIGTERM or SIGINT, and then it has to end.
+    """Run *work* in a separate thread; SIGTERM or SIGINT sets its event, and then it has to return.
 
-    It says "working" on standard output. What it raises is raised here, at once.
+    "working" is printed to standard output. An exception of *work* is raised here, at once.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _END)
     result = threading.Event()
@@ -35,7 +35,7 @@ def run_until_stopped(work: Callable[[threading.Event], object]) -> None:
 
 
 def slots(n: int) -> list[counter.Slot]:
-    """So many places to count in; each is for one at a time, whichever thread or coroutine that is."""
+    """Return *n* counter slots, each for use by one thread or coroutine at a time."""
     found: list[counter.Slot] = []
     for _ in range(n):
         one = threading.Thread(target=lambda: found.append(counter.open_counter().slot()))
@@ -45,9 +45,9 @@ def slots(n: int) -> list[counter.Slot]:
 
 
 def in_threads(n: int, item: Callable[[], object], stop: threading.Event) -> None:
-    """So many threads, each of which works on item after item.
+    """Run *item* repeatedly in *n* threads until *stop*.
 
-    What one raises ends them all.
+    An exception in one thread ends all of them.
     """
 
     def work(slot: counter.Slot) -> None:
