@@ -1,4 +1,4 @@
-"""Classifiers: what kind of crash it is, and for whom, once the stack is known."""
+"""Classifiers of a crash by its stack, its address and its modules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUILD_PATH = re.compile(
 
 
 def topmost_source_file(_dump: Mapping[str, Any], frames: Frames) -> str | None:
-    """The first source file on the stack, relative to its repository."""
+    """Return the first source file on the stack, relative to its repository."""
     for frame in frames:
         if file := frame.get("file"):
             match = _BUILD_PATH.search(str(file))
@@ -35,7 +35,7 @@ def topmost_source_file(_dump: Mapping[str, Any], frames: Frames) -> str | None:
 
 
 def address_class(dump: Mapping[str, Any], _frames: Frames) -> str:
-    """What the crash address looks like."""
+    """Classify the crash address: null, near null, poison, non-canonical, single bit, wild, unknown."""
     text = str(_crash_info(dump).get("address") or "").lower()
     try:
         address = int(text, 16)
@@ -53,7 +53,7 @@ def address_class(dump: Mapping[str, Any], _frames: Frames) -> str:
 
 
 def exploitability(dump: Mapping[str, Any], frames: Frames) -> str:
-    """none, low, medium or high: how worried to be before somebody has looked."""
+    """Estimate the exploitability: none, low, medium or high."""
     crash_type = str(_crash_info(dump).get("type") or "")
     kind = address_class(dump, frames)
     if kind in ("null", "near null"):
@@ -68,21 +68,21 @@ def exploitability(dump: Mapping[str, Any], frames: Frames) -> str:
 
 
 def symbol_coverage(_dump: Mapping[str, Any], frames: Frames) -> float | None:
-    """The ratio of the crashing thread's frames that have a function name."""
+    """Return the ratio of the crashing thread's frames that have a function name."""
     if not frames:
         return None
     return sum(1 for frame in frames if frame.get("function")) / len(frames)
 
 
 def scanned_ratio(_dump: Mapping[str, Any], frames: Frames) -> float | None:
-    """The ratio of frames that were guessed from the stack's contents."""
+    """Return the ratio of frames that were guessed from the stack's contents."""
     if not frames:
         return None
     return sum(1 for frame in frames if frame.get("trust") == "scan") / len(frames)
 
 
 def suspicious_modules(dump: Mapping[str, Any], _frames: Frames) -> list[str]:
-    """Loaded modules that sound as if others had put them there."""
+    """Return loaded modules whose names suggest that another program injected them."""
     modules = dump.get("modules")
     names = (
         [str(module.get("filename")) for module in modules if isinstance(module, dict)]
@@ -93,7 +93,7 @@ def suspicious_modules(dump: Mapping[str, Any], _frames: Frames) -> list[str]:
 
 
 def recursion(_dump: Mapping[str, Any], frames: Frames) -> str | None:
-    """The function that fills the stack, where one does."""
+    """Return the function that fills most of the stack by recursion, or None."""
     counts: dict[str, int] = {}
     for frame in frames:
         if function := frame.get("function"):
@@ -105,7 +105,7 @@ def recursion(_dump: Mapping[str, Any], frames: Frames) -> str | None:
 
 
 def maybe_hardware(dump: Mapping[str, Any], frames: Frames) -> bool:
-    """Whether the machine rather than the program may be broken."""
+    """Return whether a hardware fault may be the cause."""
     return bool(_HARDWARE.search(str(_crash_info(dump).get("type") or ""))) or (
         address_class(dump, frames) == "single bit"
     )
@@ -127,7 +127,7 @@ CLASSIFIERS: Mapping[str, Classifier] = {
 
 
 def classify(dump: Mapping[str, Any], frames: Frames) -> dict[str, object]:
-    """Every classifier's answer by its name."""
+    """Return the result of every classifier by its name."""
     return {name: classifier(dump, frames) for name, classifier in CLASSIFIERS.items()}
 
 

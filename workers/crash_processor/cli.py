@@ -17,16 +17,16 @@ from .profiles import PROFILES
 from .settings import Given, did_you_mean, resolve
 
 _NUMBER = re.compile(r"-\d+")
-_MOST = 10**9  # far beyond what a disk holds
-_QUEUES = ("fs", "redis")  # those that fill and status know
+_MOST = 10**9  # more than fits on a disk
+_QUEUES = ("fs", "redis")  # supported by fill and status
 _SPOOL_OPTIONS = ("fs_root", "new_crash_source_class", "redis_url", "redis_queue_name", "dump_field")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process.
 
-    Exit code 0: done, or stopped cleanly. 2: bad input or environment, told in one line. 1: a bug, with its
-    traceback.
+    Exit code 0: done, or stopped cleanly. 2: bad input or environment, with an error in one line. 1: a bug,
+    with its traceback.
     """
     _open_missing_streams()
     try:
@@ -38,21 +38,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _open_missing_streams() -> None:
-    """The files that we open next must not become the stdin, stdout or stderr that we were not given."""
+    """Open /dev/null for missing standard streams, so that later files do not get their numbers."""
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
 
 
 def _print_result(text: str) -> None:
-    """Write to stdout, and know whether it arrived.
+    """Write and flush *text* to stdout.
 
     Raises:
-        InputError: it did not, for another reason than that a pipe's reader has seen enough.
+        InputError: writing failed, except for a closed pipe.
     """
     if sys.stdout is None:
         raise InputError("cannot print the result: stdout is closed")
@@ -60,7 +60,7 @@ def _print_result(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # prevents an error at exit
         if not isinstance(error, BrokenPipeError):
             raise InputError(f"cannot print the result: {error.strerror}") from error
 
@@ -74,7 +74,7 @@ def _run(arguments: list[str]) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as everything else here does."""
+    """Argument parser with errors in one line, like all errors of this program."""
 
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments: "):
@@ -82,7 +82,7 @@ class _Parser(argparse.ArgumentParser):
         raise InputError(message, hint=f"See {self.prog} --help.")
 
     def refuse_unknown(self, arguments: Sequence[str]) -> None:
-        """Raise InputError for an option that is none: argparse would speak of what it misses first."""
+        """Raise InputError for an unknown option, because argparse reports missing options first."""
         for argument in arguments:
             name = argument.partition("=")[0]
             is_option = name.startswith("-") and name != "--" and not _NUMBER.fullmatch(name)
@@ -152,7 +152,7 @@ def _help(option: Option) -> str:
 
 
 def _with_dashes(argument: str) -> str:
-    """``--number_of_threads=4`` is ``--number-of-threads=4``."""
+    """Convert ``--number_of_threads=4`` to ``--number-of-threads=4``."""
     name, equals, value = argument.partition("=")
     return name.replace("_", "-") + equals + value if name.startswith("--") else argument
 
@@ -169,7 +169,7 @@ def _given(parsed: argparse.Namespace) -> dict[str, Given]:
 
 
 def _run_processor(parsed: argparse.Namespace) -> None:
-    from .run import run  # each command imports what it needs: 24 processes start at once
+    from .run import run  # imported only when needed, because 24 processes start at once
 
     config = parsed.config or os.environ.get("CRASH_PROCESSOR_CONFIG")
     run(resolve(_given(parsed), os.environ, Path(config) if config else None))

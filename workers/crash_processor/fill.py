@@ -1,6 +1,6 @@
-"""Fills a spool: with real dumps, or with synthetic ones that come from a seed.
+"""Filling of a spool with real dumps, or with synthetic ones generated from a seed.
 
-The same input gives the same crash ids, and an id that is there already is left alone: filling twice changes
+The same input results in the same crash ids, and existing ids are not changed, so a second filling changes
 nothing.
 """
 
@@ -37,7 +37,7 @@ class Crash(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """What filling changed."""
+    """Result of filling: numbers of new and of known items."""
 
     n_new: int  #: items that the queue did not know
     n_known: int
@@ -59,7 +59,7 @@ def fill(root: Path, crashes: Iterable[Crash], *, dump_field: str, enqueue: Enqu
 
 
 def enqueue_files(root: Path) -> Enqueue:
-    """The queue of files in *root*, to put ids into."""
+    """Return a function that puts ids into the queue of files in *root*."""
 
     def enqueue(crash_ids: list[str]) -> int:
         known = queued_ids(root)
@@ -72,7 +72,7 @@ def enqueue_files(root: Path) -> Enqueue:
 
 
 def find_dumps(folder: Path) -> list[Path]:
-    """Every dump below *folder*.
+    """Return every dump below *folder*.
 
     Raises:
         InputError: there is none.
@@ -86,15 +86,15 @@ def find_dumps(folder: Path) -> list[Path]:
 
 
 def _is_dump(path: Path) -> bool:
-    """Windows writes ``MEMORY.DMP``."""
+    """Return whether *path* is a dump by its suffix in any case: Windows writes ``MEMORY.DMP``."""
     return path.suffix.lower() in _DUMP_SUFFIXES and path.is_file()
 
 
 def dump_crashes(dumps: Iterable[Path], copies: int = 1) -> Iterator[Crash]:
-    """Each dump as *copies* crashes; a JSON file of the same name holds its annotations.
+    """Yield each dump as *copies* crashes; a JSON file of the same name contains its annotations.
 
     Raises:
-        InputError: one cannot be read.
+        InputError: a dump cannot be read.
     """
     for path in dumps:
         raw_crash = _annotations(path)
@@ -107,12 +107,12 @@ def dump_crashes(dumps: Iterable[Path], copies: int = 1) -> Iterator[Crash]:
 
 
 def synthetic_crashes(root: Path, n: int, *, seed: int, symbols_bytes: int) -> Iterator[Crash]:
-    """*n* crashes of a made-up product; its symbols join those of the spool *root*.
+    """Yield *n* crashes of a fictional product; add its symbols to those of the spool *root*.
 
     Raises:
         InputError: the spool cannot be written.
     """
-    from .synthetic import write_spool_dumps  # a processor that runs needs none of it
+    from .synthetic import write_spool_dumps  # not needed by a running processor
 
     try:
         make_spool(root)
@@ -129,7 +129,7 @@ def synthetic_crashes(root: Path, n: int, *, seed: int, symbols_bytes: int) -> I
 
 
 def link_symbols(root: Path, symbols: Path) -> None:
-    """Make the symbol store *symbols* part of the spool's own, without a copy.
+    """Link the symbol store *symbols* into that of the spool, without a copy.
 
     Raises:
         InputError: there is no such store, or the spool cannot be written.
@@ -141,14 +141,14 @@ def link_symbols(root: Path, symbols: Path) -> None:
             target = root / SYMBOLS / debug_id.parent.name / debug_id.name
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists():
-                target.unlink(missing_ok=True)  # a link whose store has moved
+                target.unlink(missing_ok=True)  # a broken link, because its store has moved
                 target.symlink_to(debug_id.absolute())
     except OSError as error:
         raise InputError(f"cannot fill the spool {root}: {error.strerror}: {error.filename}") from error
 
 
 def _store(root: Path, crash: Crash, dump_field: str) -> str:
-    """Keep the crash, complete or not at all; its id."""
+    """Store the crash completely or not at all; return its id."""
     folder = root / CRASHES / crash.crash_id
     if not folder.is_dir():
         beside = root / CRASHES / f".{crash.crash_id}.{os.getpid()}"
@@ -160,7 +160,7 @@ def _store(root: Path, crash: Crash, dump_field: str) -> str:
 
 
 def _crash_id(raw_crash: dict[str, Any], digest: bytes, copy: int) -> str:
-    """The id the crash came with, for its first copy; else one made of its content."""
+    """Return the crash's own id for its first copy; otherwise an id computed from its content."""
     own = str(raw_crash.get("uuid", ""))
     if copy == 0 and _CRASH_ID.fullmatch(own):
         return own

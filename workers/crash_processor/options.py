@@ -14,13 +14,13 @@ from typing import Any
 from .spawn import STARTS
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
-_MOST_THREADS = 10_000  # a mistyped number must not fill the memory
-_LONGEST_S = 500 * 3600.0  # poll(2) takes no more than 24 days, and raises
+_MOST_THREADS = 10_000  # limits the memory for a mistyped number
+_LONGEST_S = 500 * 3600.0  # poll(2) supports at most 24 days
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
 class Option:
-    """One option; ``parse`` raises ValueError with what it wants to see."""
+    """One option; ``parse`` raises ValueError with a description of valid values."""
 
     def __init__(
         self, default: object, parse: Callable[[str], object], help_text: str, *, is_flag: bool
@@ -36,7 +36,7 @@ class Option:
 
 
 def _option(default: object, parse: Callable[[str], object], help_text: str) -> Any:
-    """Declares an attribute of ``Options``: an Option on the class, its value on an instance."""
+    """Declare an attribute of ``Options``: an Option on the class, its value on an instance."""
     return Option(default, parse, help_text, is_flag=parse is _boolean)
 
 
@@ -99,7 +99,7 @@ def _positive_seconds(text: str) -> float:
 def _milliseconds(text: str) -> float:
     stripped = text.strip()
     if re.fullmatch(r"\d+(\.\d+)?", stripped):
-        _seconds(f"{stripped}ms")  # raises where it is too long
+        _seconds(f"{stripped}ms")  # raises if it is too long
         return float(stripped)
     if _DURATION.fullmatch(stripped):
         return _seconds(stripped) * 1000

@@ -1,7 +1,7 @@
-"""Rules on the raw crash: what the annotations mean, cleaned up for the processed crash.
+"""Rules that convert the annotations of a raw crash to fields of the processed crash.
 
-Annotations come from crashed programs: each one may be missing, misspelt or nonsense. A rule that cannot make
-sense of one leaves None and a note; it never fails the crash.
+Annotations come from crashed programs: each one may be missing, misspelt or invalid. For an invalid one, a
+rule sets None and adds a note; it never fails the crash.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _number(raw: RawCrash, name: str, notes: Notes) -> int | None:
 
 
 def product(raw: RawCrash, processed: Processed, notes: Notes) -> None:
-    """Product, version, channel and build; some products are known by their id only."""
+    """Set product, version, channel and build; some products have only an id."""
     name = _PRODUCTS_BY_ID.get(str(raw.get("ProductID", "")).lower()) or str(raw.get("ProductName", ""))
     if not name:
         notes.append("ProductName is missing")
@@ -46,14 +46,14 @@ def product(raw: RawCrash, processed: Processed, notes: Notes) -> None:
 
 
 def beta_version(_raw: RawCrash, processed: Processed, _notes: Notes) -> None:
-    """``3.0b7`` belongs to release 3.0, beta 7."""
+    """Split a beta version: ``3.0b7`` is release 3.0, beta 7."""
     match = _BETA.match(processed["version"])
     processed["release"] = match[1] if match else processed["version"]
     processed["beta_number"] = int(match[2]) if match else None
 
 
 def user_data(raw: RawCrash, processed: Processed, notes: Notes) -> None:
-    """What the user wrote; credentials do not belong into a URL that people will read."""
+    """Set comments, email and URL of the user; remove credentials from the URL."""
     processed["user_comments"] = str(raw.get("Comments", ""))[:_MAX_TEXT] or None
     email = str(raw.get("Email", "")).strip()
     if email and not _EMAIL.fullmatch(email):
@@ -68,7 +68,7 @@ def user_data(raw: RawCrash, processed: Processed, notes: Notes) -> None:
 
 
 def dates(raw: RawCrash, processed: Processed, notes: Notes) -> None:
-    """When it crashed, how long it had been up, how old the installation was; seconds, never negative."""
+    """Set the time of the crash, the uptime and the age of the installation in seconds, never negative."""
     crash_time = _number(raw, "CrashTime", notes)
     startup_time = _number(raw, "StartupTime", notes)
     install_time = _number(raw, "InstallTime", notes)
@@ -94,14 +94,14 @@ def _iso_date(seconds: int | None, notes: Notes) -> str | None:
 
 
 def process_type(raw: RawCrash, processed: Processed, _notes: Notes) -> None:
-    """Which of the program's processes it was; an empty annotation means the first one."""
+    """Set the type of the crashed process; an empty annotation means the parent."""
     processed["process_type"] = str(raw.get("ProcessType", "")) or "parent"
     processed["hang_type"] = {"1": "hang", "-1": "chromehang"}.get(str(raw.get("Hang", "")))
 
 
 def addons(raw: RawCrash, processed: Processed, notes: Notes) -> None:
-    """``id:version,id:version`` with both parts quoted as in a URL."""
-    from urllib.parse import unquote  # 4 ms of start-up that crashes without add-ons need not pay
+    """Parse add-ons: ``id:version,id:version``, with both parts quoted as in a URL."""
+    from urllib.parse import unquote  # 4 ms of start-up, only needed for add-ons
 
     found = []
     for entry in str(raw.get("Add-ons", "")).split(","):
@@ -114,7 +114,7 @@ def addons(raw: RawCrash, processed: Processed, notes: Notes) -> None:
 
 
 def memory(raw: RawCrash, processed: Processed, notes: Notes) -> None:
-    """How much there was, how much was asked for."""
+    """Set the sizes of memory, and of the allocation that failed."""
     for name in ("TotalVirtualMemory", "AvailableVirtualMemory", "AvailablePageFile",
     "AvailablePhysicalMemory",
                  "OOMAllocationSize", "SystemMemoryUsePercentage"):  # fmt: skip
@@ -126,14 +126,14 @@ def memory(raw: RawCrash, processed: Processed, notes: Notes) -> None:
 
 
 def reasons(raw: RawCrash, processed: Processed, _notes: Notes) -> None:
-    """What the program itself said about its end, without what differs from crash to crash."""
+    """Set the messages of the program about its end."""
     for name in ("AbortMessage", "MozCrashReason", "AsyncShutdownTimeout", "IPCChannelError"):
         text = str(raw.get(name, "")).strip()
         processed[_snake_case(name)] = text[:_MAX_TEXT] or None
 
 
 def graphics(raw: RawCrash, processed: Processed, _notes: Notes) -> None:
-    """Adapter and driver, out of the free text where they have no annotations."""
+    """Set graphics adapter and driver, from the free text if there are no annotations."""
     notes_text = str(raw.get("Notes", ""))
     for key, annotation, label in (
         ("adapter_vendor_id", "AdapterVendorID", "AdapterVendorID"),
@@ -159,7 +159,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def apply_rules(raw_crash: RawCrash, notes: Notes) -> Processed:
-    """The fields that the raw crash alone gives; *notes* gets what looked wrong."""
+    """Return the fields from the raw crash; add problems to *notes*."""
     processed: Processed = {}
     for rule in RULES:
         rule(raw_crash, processed, notes)

@@ -1,4 +1,4 @@
-"""Where options come from: command line, else environment, else file, else profile, else default."""
+"""Sources of options: command line, else environment, else file, else profile, else default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROFILE = "profile"
 
 
 class Given(NamedTuple):
-    """An option's text and where somebody wrote it."""
+    """An option's text, and its place for errors."""
 
     text: str
     origin: str  #: for an error: ``--seed``, ``crash.yaml:3:1: seed``
@@ -24,10 +24,10 @@ class Given(NamedTuple):
 def resolve(
     command_line: Mapping[str, Given], environment: Mapping[str, str], config: Path | None = None
 ) -> Options:
-    """Put all layers together and read every value.
+    """Merge all sources and parse every value.
 
     Raises:
-        InputError: an unknown name, or a value that does not fit; says where.
+        InputError: an unknown name, or an invalid value, with its place.
     """
     layers: list[Mapping[str, Given]] = [command_line, _from_environment(environment)]
     if config is not None:
@@ -42,10 +42,10 @@ def resolve(
 
 
 def parse_option(name: str, given: Given) -> Any:
-    """The value of one option.
+    """Return the value of one option.
 
     Raises:
-        InputError: its text does not fit.
+        InputError: its text is invalid.
     """
     try:
         return OPTIONS[name].parse(given.text)
@@ -54,8 +54,8 @@ def parse_option(name: str, given: Given) -> Any:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint that names what resembles *name* most, if anything does."""
-    from difflib import get_close_matches  # only for those who mistype
+    """Return a hint with the most similar known name, or None."""
+    from difflib import get_close_matches  # only needed for mistyped names
 
     close = get_close_matches(name, list(known), n=1)
     return f"Did you mean {close[0]}?" if close else None
@@ -69,8 +69,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Given]:
             if name in OPTIONS or name == PROFILE:
                 given[name] = Given(text, variable)
             elif name != "config" and (hint := did_you_mean(name, OPTIONS)):
-                # Others may own variables of this prefix (Kubernetes names services' ports so): only what
-                # looks like a mistyped option is one.
+                # Other programs may set variables with this prefix (Kubernetes for ports of services), so
+                # only a name that is similar to an option is an error.
                 close = f"{ENVIRONMENT_PREFIX}{hint.split()[-1].rstrip('?').upper()}"
                 raise InputError(
                     f"environment variable {variable}: no such option", hint=f"Did you mean {close}?"
@@ -87,7 +87,7 @@ def _from_profile(profile: Given) -> dict[str, Given]:
 
 
 def _from_file(path: Path) -> dict[str, Given]:
-    import yaml  # 15 ms of start-up that only those with a file need
+    import yaml  # 15 ms of start-up, only needed for a file
 
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
@@ -112,7 +112,7 @@ def _from_file(path: Path) -> dict[str, Given]:
 
 
 def _text_of(node: Any, origin: str) -> str:
-    """A scalar as it is written (YAML would turn some texts into numbers), a list joined by commas."""
+    """Return a scalar as written (YAML would convert some texts to numbers), or a list joined by commas."""
     if node.id == "scalar":
         return "" if node.tag == "tag:yaml.org,2002:null" else str(node.value)
     if node.id == "sequence" and all(item.id == "scalar" for item in node.value):

@@ -1,9 +1,9 @@
-"""A signature: one line that crashes of the same cause share.
+"""Signature of a crash: one line that is equal for crashes of the same cause.
 
-The frames of the crashing thread, innermost first, are cleaned of what differs between crashes. Frames that
-say nothing are skipped, frames that say too little are kept as a prefix, and the first other one ends the
-signature. Which frames are which is a matter of experience with one product; these lists are for common C,
-C++ and Rust.
+From the frames of the crashing thread, innermost first, parts that differ between crashes are removed.
+Irrelevant frames are skipped, frames with too little information are kept as a prefix, and the first other
+frame ends the signature. The lists of frames come from experience with a product; these are for common C, C++
+and Rust.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MAX_LENGTH = 255
-_MAX_FRAMES = 10  # of a signature; past these a crash is told apart no better
-_MAX_NORMALIZED = 40  # frames looked at: recursion would otherwise cost a pass over thousands
+_MAX_FRAMES = 10  # of a signature; more frames do not distinguish crashes better
+_MAX_NORMALIZED = 40  # frames used, because a recursion has thousands
 
 _SENTINELS = frozenset(
     ("_purecall", "base::CrashNow", "RaiseException")
-)  # what lies inside of these does not matter
+)  # frames inside of these are ignored
 
 _IRRELEVANT = re.compile(
     "|".join(
@@ -57,7 +57,7 @@ _KEEP_ANGLES = ("operator<", "operator>", "operator->", "operator<<", "operator>
 
 
 def normalize_function(function: str) -> str:
-    """A function's name without arguments, template arguments, return type and compiler's hash.
+    """Return a function's name without arguments, template arguments, return type and compiler's hash.
 
     >>> normalize_function("void ns::Set<int, 3ul>::Add(int const&) const")
     'ns::Set<T>::Add'
@@ -72,7 +72,7 @@ def normalize_function(function: str) -> str:
 
 
 def _collapse(text: str, opening: str, closing: str, replacement: str, keep: Sequence[str]) -> str:
-    """Replace each outermost *opening* ... *closing* by *replacement*; what begins inside *keep* stays."""
+    """Replace each outermost *opening* ... *closing* by *replacement*, except in the words of *keep*."""
     if opening not in text:
         return text
     parts: list[str] = []
@@ -103,7 +103,7 @@ def _kept_at(text: str, position: int, keep: Sequence[str]) -> str:
 
 
 def _without_return_type(name: str) -> str:
-    """What follows the last blank that is no part of a name such as ``operator new``."""
+    """Return the text after the last blank that is not in a name such as ``operator new``."""
     if "operator" in name or "(anonymous namespace)" in name or name.startswith("<"):
         head, marker, tail = name.partition("operator")
         return head.rpartition(" ")[2] + marker + tail if marker else name
@@ -111,7 +111,7 @@ def _without_return_type(name: str) -> str:
 
 
 def normalize_frame(frame: Mapping[str, Any]) -> str:
-    """A frame as signatures name it: function, else file and line, else module and offset, else address."""
+    """Return a frame's text: function, else file and line, else module and offset, else address."""
     function = frame.get("function")
     if function:
         name = normalize_function(str(function))
@@ -139,7 +139,7 @@ def _short_hex(value: object) -> str:
 
 
 def frames_signature(frames: Sequence[Mapping[str, Any]]) -> str:
-    """The signature that the stack alone gives; empty when there are no frames."""
+    """Return the signature from the stack alone; empty without frames."""
     names = [normalize_frame(frame) for frame in frames[:_MAX_NORMALIZED]]
     for index, name in enumerate(names):
         if name in _SENTINELS:
@@ -162,19 +162,19 @@ def _trimmed(name: str) -> str:
 
 
 def _joined_modules(parts: Sequence[str]) -> list[str]:
-    """Inner frames of a module without symbols lose their offsets: these differ with every build of it."""
+    """Remove the offsets of inner frames without symbols, which differ with every build of a module."""
     return [_trimmed(part) for part in parts[:-1]] + list(parts[-1:])
 
 
 def crash_signature(
     frames: Sequence[Mapping[str, Any]], processed: Mapping[str, Any], crash_type: str
 ) -> tuple[str, list[str]]:
-    """The whole signature, and notes about how it came about.
+    """Return the complete signature, and notes about its computation.
 
     Args:
-        frames: of the crashing thread, innermost first.
-        processed: what the rules on the raw crash gave.
-        crash_type: the stackwalker's reason for the crash.
+        frames: Frames of the crashing thread, innermost first.
+        processed: Fields from the rules on the raw crash.
+        crash_type: Reason of the crash from the stackwalker.
     """
     notes: list[str] = []
     signature = frames_signature(frames)
@@ -190,11 +190,11 @@ def crash_signature(
 
 
 def _prefixes(processed: Mapping[str, Any], signature: str, crash_type: str) -> list[str]:
-    """From the inside out."""
+    """Return the prefixes of a signature, from the inside out."""
     prefixes = []
     size = processed.get("oom_allocation_size")
     if size is not None:
-        # 256 KiB: below that any allocation may have been the last straw
+        # 256 KiB: smaller allocations can fail only because memory is already exhausted
         prefixes.append("OOM | small" if size <= 256 * 1024 else "OOM | large")
     elif "oom" in signature.lower().split("::")[-1].split(" ") or "AllocOrDie" in signature:
         prefixes.append("OOM | unknown")
