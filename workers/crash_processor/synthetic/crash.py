@@ -1,4 +1,4 @@
-"""One crash of a world: who died where and how, and what a stackwalker must say about it."""
+"""Generator of one crash of a world, with the expected output of a stackwalker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SyntheticCrash:
 
 
 def make_crash(seed: int, world: World) -> SyntheticCrash:
-    """Make the crash that *seed* gives in *world*; the same two give the same bytes."""
+    """Return the crash of *seed* in *world*; equal arguments result in the same bytes."""
     return _CrashMaker(Random(f"crash {seed} {world.flavour.name}"), world).make()
 
 
@@ -57,7 +57,7 @@ class _CrashMaker:
         threads = []
         for index, stack in enumerate(stacks):
             registers = stack.registers
-            if index == crashing:  # this one is inside the handler by now: the exception has the context
+            if index == crashing:  # it is inside the handler: its context is in the exception
                 registers = {name: random.getrandbits(47) for name in stack.registers}
             threads.append(Thread(ids[index], stack.memory, amd64_context(registers)))
         answers = [
@@ -107,7 +107,7 @@ class _CrashMaker:
         return SyntheticCrash(write_minidump(dump), expected, raw_crash)
 
     def _crash_chain(self, site: CrashSite, thread: int) -> tuple[Code, ...]:
-        """The site's frames, some that differ from crash to crash, and the thread's own outermost ones."""
+        """Return the frames of the site, some random frames, and the outermost ones of the thread."""
         tail = self._world.main_tail if thread == 0 else self._world.thread_tail
         room = _MAX_FRAMES - len(site.chain) - len(tail)
         n_between = min(int(self._random.expovariate(1 / 9)), room)
@@ -122,7 +122,7 @@ class _CrashMaker:
 
     def _idle_chain(self, thread: int) -> tuple[Code, ...]:
         wait = self._random.choice(self._world.waits)
-        if thread == 0:  # the main thread waits below its own loop
+        if thread == 0:  # the main thread waits in its own loop
             return (*wait[:2], *self._world.main_tail)
         return wait
 
@@ -143,7 +143,7 @@ class _CrashMaker:
         return self._random.choice(self._flavour.causes)
 
     def _exception(self, cause: Cause, thread_id: int, stack: CraftedStack) -> tuple[ExceptionRecord, int]:
-        """The exception stream, and the crash address that it means."""
+        """Return the exception record, and the crash address that results from it."""
         instruction = stack.registers["rip"]
         match cause.address:
             case "null":

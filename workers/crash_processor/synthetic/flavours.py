@@ -1,4 +1,4 @@
-"""What differs between Linux, Windows and macOS: names, addresses, and how a death is described."""
+"""Differences between Linux, Windows and macOS: names, addresses, and descriptions of a crash."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .minidump import System
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One way to die: what the exception stream says, and how a stackwalker words it."""
+    """A cause of a crash: its exception record, and its name in a stackwalker's output."""
 
     reason: str  #: crash type in rust-minidump's words
     code: int
@@ -51,7 +51,7 @@ class Flavour:
 
     @property
     def platform(self) -> int:
-        """Its number in a system info stream."""
+        """Its platform number in a system info stream."""
         return self.systems[0][0].platform
 
 

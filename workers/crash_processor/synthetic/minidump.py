@@ -1,4 +1,4 @@
-"""Minidump bytes from plain values: where each field lies, and nothing about what a crash means.
+"""Writer of minidumps from plain values: the layout of all fields.
 
 All numbers are little-endian and an RVA is an offset from the start of the file. What cannot be said in
 `Dump` (a lying count, a stream twice) is for the tests to patch into the bytes.
@@ -31,7 +31,7 @@ _CONTEXT_AMD64_FULL = 0x10000B
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes of the dead process and where they lay in it."""
+    """Bytes of the crashed process, with their address."""
 
     start: int
     data: bytes
@@ -48,7 +48,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModule:
-    """One entry of the module list; `code_view` comes from `rsds` or `build_id`, empty for none."""
+    """One entry of the module list; `code_view` is the result of `rsds` or `build_id`, or empty."""
 
     path: str
     base: int
@@ -60,7 +60,7 @@ class LoadedModule:
 
 @dataclass(frozen=True, slots=True)
 class ExceptionRecord:
-    """Why the process died: a signal and its si_code on Linux, code and parameters on Windows."""
+    """Cause of the crash: a signal and its si_code on Linux, code and parameters on Windows."""
 
     thread_id: int
     code: int
@@ -72,7 +72,7 @@ class ExceptionRecord:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """The box it died on."""
+    """The host of the crashed process."""
 
     platform: int = LINUX
     architecture: int = AMD64
@@ -83,7 +83,7 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """Everything a minidump of ours can say."""
+    """All values of a synthetic minidump."""
 
     system: System
     threads: Sequence[Thread]
@@ -101,7 +101,7 @@ class Dump:
 
 
 def amd64_context(registers: Mapping[str, int]) -> bytes:
-    """A CONTEXT_AMD64 that holds these registers and zeros elsewhere."""
+    """Return a CONTEXT_AMD64 with these registers, and zeros elsewhere."""
     context = bytearray(_CONTEXT_BYTES)
     struct.pack_into("<I", context, _CONTEXT_FLAGS_OFFSET, _CONTEXT_AMD64_FULL)
     for name, value in registers.items():
@@ -110,17 +110,17 @@ def amd64_context(registers: Mapping[str, int]) -> bytes:
 
 
 def rsds(guid: UUID, age: int, debug_file: str) -> bytes:
-    """A CodeView record of the PDB kind: Windows and macOS."""
+    """Return a CodeView record of the PDB kind, for Windows and macOS."""
     return b"RSDS" + guid.bytes_le + struct.pack("<I", age) + debug_file.encode() + b"\0"
 
 
 def build_id(identifier: bytes) -> bytes:
-    """A CodeView record of the ELF kind, as Breakpad writes it; the debug file is the module's own name."""
+    """Return a CodeView record of the ELF kind, like Breakpad; the debug file has the module's name."""
     return b"LEpB" + identifier
 
 
 def debug_id(code_view: bytes) -> str:
-    """The id under which the symbols of such a module are filed; 33 zeros when there is none.
+    """Return the debug id of the module's symbols in a store; 33 zeros without a CodeView record.
 
     GUID and age for RSDS; the first 16 bytes of a build id, padded with zeros, read as a GUID of age 0.
     """
@@ -133,12 +133,12 @@ def debug_id(code_view: bytes) -> str:
 
 
 def write_minidump(dump: Dump) -> bytes:
-    """The whole file."""
+    """Return the complete file."""
     return _Writer(dump).finish()
 
 
 class _Writer:
-    """Appends records and remembers where they went; header and directory are filled in last."""
+    """Writer that appends records and stores their places; header and directory are written last."""
 
     def __init__(self, dump: Dump) -> None:
         self._dump = dump
@@ -185,7 +185,7 @@ class _Writer:
         return bytes(self._out)
 
     def _place(self, data: bytes) -> tuple[int, int]:
-        """(size, rva) of *data*, appended on a boundary of four."""
+        """Append *data* at a multiple of four bytes; return (size, rva)."""
         self._out.extend(bytes(-len(self._out) % 4))
         rva = len(self._out)
         self._out.extend(data)
@@ -247,7 +247,7 @@ class _Writer:
         return self._list(entries)
 
     def _version_words(self, version: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
-        """File version high and low, product version high and low; on Linux simply the four numbers."""
+        """Return file version high and low, product version high and low; on Linux the four numbers."""
         if self._dump.system.platform == LINUX:
             return version
         major, minor, patch, build = version
@@ -275,7 +275,7 @@ class _Writer:
         return self._list([struct.pack("<QII", *region) for region in self._regions])
 
     def _append_memory64_list(self) -> None:
-        """The memory of such a dump lies at the end of the file, one region after the other."""
+        """Append the memory regions, which are at the end of a dump with full memory."""
         stacks = [thread.stack for thread in self._dump.threads if thread.stack is not None]
         regions = [*self._dump.memory, *stacks]
         size = 16 + 16 * len(regions)

@@ -1,4 +1,4 @@
-"""Plausible names for functions, files and modules of a crashed browser that does not exist."""
+"""Plausible names of functions, files and modules of a fictional browser."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INLINED = (
 
 
 def function_name(random: Random, number: int) -> str:
-    """A name as a demangler gives it; *number* keeps most of them apart."""
+    """Return a function name in demangled form; different *number*s result in mostly different names."""
     bits = random.getrandbits(32)
     namespace = _NAMESPACES[bits % 14]
     cls = _CLASSES[(bits >> 4) % 24]
@@ -58,7 +58,7 @@ def function_name(random: Random, number: int) -> str:
 
 
 def source_files(random: Random, n_files: int) -> Iterator[str]:
-    """Paths as a build box wrote them down."""
+    """Yield paths of source files as a build host records them."""
     for number in range(n_files):
         directory = random.choice(_DIRECTORIES)
         stem = random.choice(_CLASSES) + random.choice(("", "Impl", "Base", "Utils"))

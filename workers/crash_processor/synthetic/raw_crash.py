@@ -1,4 +1,4 @@
-"""Raw crashes: what a crash reporter sends along with a dump, all of it text."""
+"""Raw crashes: annotations that a crash reporter sends with a dump, all as text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _URLS = ("", "", "https://example.com/", "https://example.org/watch?v=1", "about
 
 
 def make_raw_crash(random: Random, flavour: Flavour) -> dict[str, str]:
-    """The annotations of one crash, with a Socorro crash id as its uuid (it ends in the date)."""
+    """Return the annotations of one crash, with a Socorro crash id as its uuid (it ends in the date)."""
     version, build, channel, _ = random.choices(_VERSIONS, [weight for *_, weight in _VERSIONS])[0]
     crashed_at = _FIRST_CRASH_AT + random.randrange(_SPAN_S)
     uptime = int(random.expovariate(1 / 3600)) + 1

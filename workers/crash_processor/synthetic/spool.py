@@ -1,4 +1,4 @@
-"""Folders full of synthetic crashes: a day's mail of crash reports, or one build's with its answers."""
+"""Folders of synthetic crashes, for a spool or as a corpus with expected results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SHARES = {"windows": 60, "linux": 30, "macos": 10}  #: of a hundred crashes
 def write_spool_dumps(folder: Path, n: int, seed: int, symbols_bytes: int) -> list[Path]:
     """Write *n* crashes of all three systems and the symbols they share.
 
-    Each crash is `CRASH_ID.dmp` beside its raw crash `CRASH_ID.json`; the symbol store is `symbols/`.
+    Each crash is `CRASH_ID.dmp` with its raw crash `CRASH_ID.json`; the symbol store is `symbols/`.
 
     Returns:
-        The dumps' paths, in the order they were made.
+        The paths of the dumps, in the order of their creation.
     """
     worlds = {name: make_world(seed, symbols_bytes=symbols_bytes, os_name=name) for name in _SHARES}
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Stacks whose walk is known: memory and registers crafted so that every step can go one way only.
+"""Stacks with a known walk: memory and registers crafted so that every step has only one result.
 
-A stackwalker finds a caller by CFI where the symbols have rules for the address, else by the frame pointer if
-rbp makes sense, else by scanning for a word that looks like a return address. The plan is made from the
-outermost frame inwards, because what a frame needs in rbp its callees must have kept or saved for it.
+A stackwalker finds a caller by CFI if the symbols have rules for the address, else by the frame pointer if
+rbp is plausible, else by scanning for a word that is a possible return address. The plan is made from the
+outermost frame inwards, because the callees of a frame must have kept or saved the rbp that it needs.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _WINDOWS_STEPS = 16  #: on Windows rbp may point up to 15 double words below the
 
 
 class _Step(Enum):
-    """How the walk leaves a frame."""
+    """The way in which the walk leaves a frame."""
 
     CFI = "cfi"
     FRAME_POINTER = "frame_pointer"
     SCAN = "scan"
-    ZERO_BY_CFI = "a return address of zero, by CFI"  # this and the rest end the stack
+    ZERO_BY_CFI = "a return address of zero, by CFI"  # this and the following ones end the stack
     ZERO_BY_FRAME_POINTER = "a return address of zero, by frame pointer"
     CUT = "its return address was not captured"
     SILENCE = "nothing that looks like a return address"
 
 
 class _Need(Enum):
-    """What a frame needs in rbp, where it is not the address of a frame."""
+    """The value that a frame needs in rbp, if it is not the address of a frame."""
 
     NOTHING = auto()
-    DEAD = auto()  # something that is not a frame pointer
+    DEAD = auto()  # a value that is not a frame pointer
 
 
 @dataclass(frozen=True, slots=True)
 class CraftedStack:
-    """The stack of one thread, the registers it was left with, and the frames a walk must find."""
+    """The stack and the registers of one thread, and the frames that a walk must find."""
 
     memory: Memory
     registers: dict[str, int]
@@ -71,7 +71,7 @@ class _Frame:
 def craft_stack(
     random: Random, flavour: Flavour, modules: Sequence[Module], chain: Sequence[Code], stack_top: int
 ) -> CraftedStack:
-    """A stack on which a walk finds exactly *chain*.
+    """Return a stack on which a walk finds exactly *chain*.
 
     Args:
         random: source of every choice: offsets, frame sizes, ways to unwind, garbage.
@@ -119,11 +119,11 @@ class _Crafter:
         first = function.body_offset if index else 0
         offset = self._random.randrange(first, function.size)
         if index and self._random.random() < 0.03:
-            offset = function.size - 1  # calls something that never returns
+            offset = function.size - 1  # its call never returns
         return _Frame(code, module.loaded.base + function.address + offset, function.state_at(offset))
 
     def _plan(self, frames: list[_Frame]) -> None:
-        """Choose each step, outermost first, and with it what must be in rbp."""
+        """Choose each step and the required value of rbp, outermost frame first."""
         last = len(frames) - 1
         frames[last].step, frames[last].need = self._ending(frames[last], last)
         for index in range(last - 1, -1, -1):
@@ -176,12 +176,12 @@ class _Crafter:
                     far = self._random.random() < 0.2
                     n_words = self._random.randrange(1, limit + 1 if far else _SCAN_WORDS)
                     frame.size = _WORD * (1 if index == 0 and frame.instruction == 0 else n_words)
-            if frame.step is _Step.CUT:  # its return address is no longer captured
+            if frame.step is _Step.CUT:  # its return address is outside the captured memory
                 frame.size -= _WORD * self._random.randrange(1, frame.size // _WORD - 1)
             trusted = frame.step is _Step.CFI
 
     def _fill(self, frames: list[_Frame], sp: int) -> int:
-        """Write what the walk will read; return the rbp it starts with."""
+        """Write the words that the walk reads; return its initial rbp."""
         for frame in frames:
             sp += frame.size
             frame.top = sp
@@ -198,7 +198,7 @@ class _Crafter:
                         self._words[frame.top + frame.state.rbp_slot] = caller_rbp
                 case _Step.FRAME_POINTER | _Step.ZERO_BY_FRAME_POINTER:
                     if not is_last and not isinstance(frames[index + 1].need, int):
-                        caller_rbp = self._dead_slot  # a frame pointer must lie in the stack
+                        caller_rbp = self._dead_slot  # a frame pointer must point into the stack
                     saved_at = frame.top - 2 * _WORD
                     for step in range(frame.skew):
                         self._words[saved_at - 16 * (step + 1)] = self._random.getrandbits(12)
@@ -211,7 +211,7 @@ class _Crafter:
         return first
 
     def _rbp_for(self, frames: list[_Frame], index: int) -> int:
-        """A value of rbp that serves frame *index*."""
+        """Return a value of rbp that frame *index* needs."""
         need = frames[index].need
         if isinstance(need, int):
             return frames[need].top - 2 * _WORD - 16 * frames[need].skew
@@ -223,7 +223,7 @@ class _Crafter:
         return self._flavour.heap + 16 * self._random.getrandbits(20)
 
     def _garbage(self) -> int:
-        """A word that is no return address: what scans must step over."""
+        """Return a word that is not a return address, which scans must skip."""
         bits = self._random.getrandbits(24)
         match bits & 7:
             case 0 | 1:
@@ -253,14 +253,14 @@ class _Crafter:
             if frame.code is not None:
                 answer |= _describe(frame.code, frame.instruction)
                 if frame.code[1].has_inlines():
-                    del answer["file"], answer["line"]  # stackwalkers differ in what they say here
+                    del answer["file"], answer["line"]  # stackwalkers differ in these
             answers.append(answer)
             trust = str(frame.step.value)
         return answers
 
 
 def _describe(code: tuple[Module, Function], instruction: int) -> dict[str, Any]:
-    """What the symbols say about an instruction."""
+    """Return the facts about an instruction from the symbols."""
     module, function = code
     module_offset = instruction - module.loaded.base
     answer: dict[str, Any] = {"module": module.name, "module_offset": f"0x{module_offset:016x}"}

@@ -1,4 +1,4 @@
-"""Breakpad symbol files of a chosen size, and what each address in them means.
+"""Breakpad symbol files of a chosen size, with lookups of their addresses.
 
 A symbol file is text: functions with their line records, public symbols, and the rules by which a caller's
 registers are found (STACK CFI). Records are sorted by address, as dump_syms leaves them.
@@ -23,7 +23,7 @@ _MAX_LOCAL_WORDS = 24
 
 @dataclass(frozen=True, slots=True)
 class UnwindState:
-    """The rules in force from one offset of a function on: the frame's top, and where rbp was saved."""
+    """The unwind rules from one offset of a function on: the frame's top, and the place of the saved rbp."""
 
     offset: int
     cfa_register: str  #: "rsp" or "rbp"
@@ -34,7 +34,7 @@ class UnwindState:
 
 @dataclass(frozen=True)
 class Function:
-    """One function: where it is, what it is called, and how to get from it to its caller."""
+    """One function: address, name, and the unwind rules to its caller."""
 
     address: int  #: relative to the module
     size: int
@@ -45,7 +45,7 @@ class Function:
 
     @property
     def body_offset(self) -> int:
-        """Where the prologue is over, hence where calls may stand."""
+        """Offset of the end of the prologue, after which there may be calls."""
         return self._last_prologue_state.offset if self.unwind else min(8, self.size - 1)
 
     @cached_property
@@ -53,12 +53,12 @@ class Function:
         return max(self.unwind, key=lambda state: (state.n_saved_words, state.cfa_offset, state.offset))
 
     def state_at(self, offset: int) -> UnwindState | None:
-        """The unwind rules at so many bytes into the function."""
+        """Return the unwind rules at *offset* bytes into the function."""
         index = bisect.bisect_right(self.unwind, offset, key=lambda state: state.offset)
         return self.unwind[index - 1] if index else None
 
     def line_at(self, offset: int) -> tuple[int, int] | None:
-        """(file number, line) of the record that covers this byte; None in a gap."""
+        """Return (file number, line) of the record that covers this byte; None in a gap."""
         wanted = self.address + offset
         for record in self.line_records.splitlines():
             if record.startswith("INLINE"):
@@ -69,13 +69,13 @@ class Function:
         return None
 
     def has_inlines(self) -> bool:
-        """Whether something was inlined here, so that tools differ in the line they report."""
+        """Whether the function has inlined code, for which tools report different lines."""
         return self.line_records.startswith("INLINE")
 
 
 @dataclass(frozen=True)
 class SymbolTable:
-    """The functions of one module, and the text from which a stackwalker learns of them."""
+    """The functions of one module, and the text of its symbol file."""
 
     functions: tuple[Function, ...]  #: by address
     files: tuple[str, ...]
@@ -84,13 +84,13 @@ class SymbolTable:
 
     @cached_property
     def by_name(self) -> dict[str, Function]:
-        """The functions by name; the last one where a name is used twice."""
+        """The functions by name; the last one if a name is used twice."""
         return {function.name: function for function in self.functions}
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolStyle:
-    """How much a module's symbols tell."""
+    """The amount of information in a module's symbols."""
 
     lines: bool = True  #: FUNC and line records; False: PUBLIC records alone
     cfi: bool = True  #: STACK CFI for most functions; False: none
@@ -107,15 +107,15 @@ def make_symbols(
     wanted: Sequence[str],
     starts: frozenset[str] = frozenset(),
 ) -> SymbolTable:
-    """Symbols of about *n_bytes* that contain every function *wanted*, among many others.
+    """Return symbols of about *n_bytes* that contain every function *wanted* and many more.
 
     Args:
         random: source of every choice.
         header: the MODULE and INFO lines, newline included.
-        style: what the module's symbols tell.
+        style: the amount of information in the module's symbols.
         n_bytes: size of the text to aim for; more when the wanted functions need more.
         wanted: names that must exist, in any order of address.
-        starts: those of them that nobody called: their return address is undefined.
+        starts: those of them without a caller: their return address is undefined.
     """
     files = tuple(names.source_files(random, 24 if style.lines else 0))
     head = header + "".join(f"FILE {number} {path}\n" for number, path in enumerate(files))
@@ -173,12 +173,12 @@ def _make_function(
 
 
 def _line_records(random: Random, address: int, n_files: int, inlines: bool) -> tuple[str, int]:
-    """Records for a function of 8 to 55 lines (of code, mostly its own file's), and its size."""
+    """Return the records of a function of 8 to 55 lines, mostly of its own file, and its size."""
     noise = random.randbytes(8 + random.getrandbits(3) * random.getrandbits(3))
     own_file = random.randrange(n_files)
     line = 20 + random.getrandbits(11)
     start = address
-    gap_at = random.getrandbits(6)  # a stretch without a record, here and there
+    gap_at = random.getrandbits(6)  # some gaps without a record
     records = []
     for position, byte in enumerate(noise):
         size = _LINE_BYTES[byte & 15]
@@ -198,7 +198,7 @@ def _line_records(random: Random, address: int, n_files: int, inlines: bool) -> 
 
 
 def _rsp_prologue(random: Random, size: int) -> tuple[UnwindState, ...]:
-    """Pushes some registers, then makes room: the frame's top is known from rsp."""
+    """Return a prologue that pushes some registers and moves rsp, from which the frame's top is known."""
     n_pushed = random.randrange(5)
     saves_rbp = random.random() < 0.5
     states = [UnwindState(0, "rsp", 8, None, 0)]
@@ -219,7 +219,7 @@ def _rsp_prologue(random: Random, size: int) -> tuple[UnwindState, ...]:
 
 
 def _rbp_prologue(random: Random) -> tuple[UnwindState, ...]:
-    """push rbp; mov rbp, rsp; and maybe a few more pushes: the frame's top is known from rbp."""
+    """Return a prologue with push rbp; mov rbp, rsp; and possibly more pushes: rbp gives the frame's top."""
     n_pushed = random.randrange(4)
     states = [UnwindState(0, "rsp", 8, None, 0), UnwindState(1, "rsp", 16, -16, 1)]
     states.append(UnwindState(4, "rbp", 16, -16, 1))
@@ -229,7 +229,7 @@ def _rbp_prologue(random: Random) -> tuple[UnwindState, ...]:
 
 
 def _render_rules(function: Function) -> str:
-    """STACK CFI INIT and one delta per change, in dump_syms' words."""
+    """Return STACK CFI INIT and one delta per change, in the format of dump_syms."""
     if not function.unwind:
         return ""
     return_rule = ".undef" if function.ends_stack else ".cfa -8 + ^"

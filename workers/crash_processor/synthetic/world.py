@@ -1,4 +1,4 @@
-"""A world: the modules, symbols and habits that many crashes share."""
+"""A world: the modules, symbols and crash sites that many crashes share."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Code = tuple["Module", Function] | None  #: a function somewhere; None is code o
 
 @dataclass(frozen=True)
 class Module:
-    """One loaded module, with the symbols that a store has for it (None: nobody kept them)."""
+    """One loaded module, with its symbols in a store (None: not available)."""
 
     role: str
     loaded: LoadedModule
@@ -64,18 +64,18 @@ class Module:
 
     @property
     def debug_id(self) -> str:
-        """The id its symbols are filed under."""
+        """The id of its symbols in a store."""
         return minidump.debug_id(self.loaded.code_view)
 
     @property
     def symbol_path(self) -> Path:
-        """Where a symbol store keeps its symbols, relative to the root."""
+        """The path of its symbols in a store, relative to the root."""
         return Path(self.debug_file, self.debug_id, f"{self.debug_file.removesuffix('.pdb')}.sym")
 
 
 @dataclass(frozen=True, slots=True)
 class CrashSite:
-    """A place where this product crashes again and again: its innermost frames and how it dies there."""
+    """A place where this product often crashes: its innermost frames and the cause."""
 
     kind: str  #: "cause" (any), "abort", "null" or "overflow"
     chain: tuple[Code, ...]
@@ -94,11 +94,11 @@ class World:
 
     @cached_property
     def engine(self) -> Module:
-        """The module in which most frames lie."""
+        """The module of most frames."""
         return self.modules[1]
 
     def write_symbols(self, root: Path) -> None:
-        """Write every symbol file into the store at *root*, which may hold other worlds' already."""
+        """Write every symbol file into the store at *root*, which may contain those of other worlds."""
         for module in self.modules:
             if module.symbols is not None:
                 path = root / module.symbol_path
@@ -170,7 +170,7 @@ class _WorldMaker:
             role = {"!": "system", "+": "support", "=": "exe"}[word[0]]
             name = self._flavour.system_functions[word[1:]] if word[0] == "!" else word[1:]
         module = by_role[role]
-        if module.symbols is None:  # nobody knows the names, but code is there
+        if module.symbols is None:  # there is code without known names
             address = 0x1000 + 16 * self._random.randrange((module.loaded.size - 0x3000) // 16)
             return module, Function(address, 0x400, "")
         return module, module.symbols.by_name[name]
