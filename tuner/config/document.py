@@ -1,7 +1,7 @@
 """A YAML file as plain text values with their line and column.
 
 Every scalar stays the text that was written: YAML would turn ``0x4`` into 4, ``1:30`` into 90 and ``no`` into
-False. What a text means is the settings' business.
+False. The settings interpret the texts.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Misplaced(ValueError):
     """An error in a part of a section, found by a check of the whole section."""
 
     def __init__(self, problem: str, below: tuple[str | int, ...]) -> None:
-        """*below* is the path from the section to the part."""
+        """Make the error; *below* is the path from the section to the part."""
         super().__init__(problem)
         self.below = below
 

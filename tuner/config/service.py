@@ -175,7 +175,7 @@ class CrashProcessorSettings(RunSettings):
         return counter_probe()
 
     def of(self, variant: str) -> Self:
-        """The service in one of its variants."""
+        """Return the service in one of its variants."""
         asked = self.variants[variant]
         other = _fields_set_by(asked)
         for name in ("environment", "options"):
@@ -250,7 +250,7 @@ class ScriptSettings(RunSettings):
     cautions: dict[str, str] = Field(default_factory=dict)  #: Key that only tuner sets
 
     def of(self, variant: str) -> Self:
-        """The service in one of its variants."""
+        """Return the service in one of its variants."""
         asked = self.variants[variant]
         environment = {**self.environment, **asked.environment}
         return self.model_copy(

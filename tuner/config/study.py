@@ -1,4 +1,4 @@
-"""The section of a config that tells how a study goes: in which layouts, how long, how often, until when."""
+"""The config section `study`: layouts, windows, repetitions, limits and the end of a study."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class StudySettings(Section):
     @field_validator("warmup", mode="wrap")
     @classmethod
     def _warmup(cls, value: Any, handler: Any, info: ValidationInfo) -> Any:  # noqa: ARG003  # pydantic's signature
-        """One message instead of one per kind of value."""
+        """Validate the warm-up, with one message instead of one per kind of value."""
         return "auto" if value == "auto" else _duration_only(value)
 
     @field_validator("strategy", "kind", "grid", mode="before")

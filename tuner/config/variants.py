@@ -1,4 +1,4 @@
-"""What may be different in one variant of a service, and in one value of an axis."""
+"""Settings that may differ in one variant of a service, and in one value of an axis."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ Replacements = dict[FieldWord, FieldWord]  #: mapping of words to new words
 class ValueSettings(VariantSettings):
     """Changes of the service for one value of an axis.
 
-    The changes of a command are made in this order, those of the first axis first; what is put behind and
-    before it comes after the other changes of all axes.
+    The changes of a command are made in this order, those of the first axis first. Words are appended and
+    prepended after the other changes of all axes.
     """
 
     #: Words of the command, and the words that replace each of them

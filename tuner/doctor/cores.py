@@ -1,6 +1,6 @@
 """The cores that a study would use: number, speed, other users, and facts from the kernel.
 
-Thresholds: what voids a window (`foreign_limit_cores`) is doubtful when it is seen within a few seconds.
+Threshold of a warning: a value that makes a window invalid (`foreign_limit_cores`), within a few seconds.
 """
 
 from __future__ import annotations

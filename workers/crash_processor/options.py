@@ -1,4 +1,4 @@
-"""Every option, once: its name (Socorro's where it had one), default, how its text is read, and its meaning.
+"""All options: name (Socorro's if it had one), default, parser of its text, and help.
 
 The same name is an option (``--number-of-threads``), a key of the configuration file (``number_of_threads``)
 and an environment variable (``CRASH_PROCESSOR_NUMBER_OF_THREADS``).

@@ -1,7 +1,7 @@
-"""Raw crashes in, processed crashes out: files below the spool's root.
+"""Storage of raw and processed crashes in files below the spool's root.
 
-``crashes/<crash id>/raw_crash.json`` and ``crashes/<crash id>/<dump field>.dump`` are what came in,
-``processed/<crash id>.json.gz`` is what was made of it. Only the last ``keep_results`` results are kept: a
+``crashes/<crash id>/raw_crash.json`` and ``crashes/<crash id>/<dump field>.dump`` are the input,
+``processed/<crash id>.json.gz`` is the result. Only the last ``keep_results`` results are kept: a
 night on 24 cores makes 240 000.
 """
 

@@ -1,6 +1,6 @@
 """A shell line (POSIX 2) as the one program that it ends in, with its variables and folder.
 
-Nothing is run: what only a shell can do is refused, or kept as `COMPUTED` where it may not matter.
+Nothing is run: parts that need a shell are rejected, or kept as `COMPUTED` where they may not matter.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ class RedisCrashSource:
         return answer
 
     def _come_back(self, just_taken: str | None) -> None:
-        """After a (re)connection, put back items that were taken for this worker without a received reply."""
+        """Put back items that were taken for this worker but whose reply was lost with a connection."""
         self._n_connections_seen = self._queue.n_connections
         ours = {*self._held, just_taken}
         for crash_id in self._queue.call("LRANGE", self._cur, 0, -1):

@@ -1,7 +1,7 @@
 """Writer of minidumps from plain values: the layout of all fields.
 
-All numbers are little-endian and an RVA is an offset from the start of the file. What cannot be said in
-`Dump` (a lying count, a stream twice) is for the tests to patch into the bytes.
+All numbers are little-endian and an RVA is an offset from the start of the file. Invalid dumps
+(a wrong count, a stream twice) cannot be described by `Dump`; tests patch them into the bytes.
 """
 
 from __future__ import annotations
