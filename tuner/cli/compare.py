@@ -36,7 +36,7 @@ def compare(
             metavar="SHARE",
             help=(
                 "Exit with code 4 if AFTER is significantly slower than BEFORE by more than this "
-                "share. tuner tests all layouts together, and the best layout of BEFORE alone."
+                "share. The exit code is also 4 if only the best layout of BEFORE is slower."
             ),
         ),
     ] = None,

@@ -77,15 +77,15 @@ class StudySettings(Section):
     #: Length of the shortest measurement (only with `strategy: race`); None: 1 m, or 20 s with `slices:
     #: auto`, but at most `window`
     min_window: LongerThanZero | None = None
-    #: With auto, tuner keeps up to four layouts started, and measures them in turns of a few seconds (only
-    #: with `strategy: race`); None: off
+    #: With `slices: auto`, tuner keeps up to four layouts started, and measures them in turns of a few
+    #: seconds (only with `strategy: race`); None: off
     slices: Literal["auto", "off"] | None = None
     #: Number of times that tuner starts each layout (only with `strategy: all`); None: 3
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
     #: Number of measurements after each start of a layout (only with `strategy: all`); None: 1
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: Time after the start of a layout in which tuner does not count items. With auto, tuner waits until
-    #: throughput and the number of active tasks are steady
+    #: Time after the start of a layout in which tuner does not count items. With `warmup: auto`, tuner waits
+    #: until throughput and the number of active tasks are steady
     warmup: Literal["auto"] | Duration = "auto"
     warmup_cap: LongerThanZero = 300.0  #: Longest warm-up with `warmup: auto`
     #: Whether tuner first starts the service once without counting items, to fill the page cache

@@ -112,11 +112,12 @@ EXIT_CODES = (
     ExitCode(
         EXIT_NOTHING,
         "no result, because no layout was measured successfully or no layout can be ranked",
-        "Read the warnings (see messages.md for their meaning).",
+        "Read the warnings that the command printed (see messages.md for their meaning).",
     ),
     ExitCode(
         EXIT_STALE,
-        "an outdated result: a runbook differs from its study, or another layout is now better",
+        "an outdated result: a runbook (page for operators) differs from its study, or another layout is "
+        "now better",
         "Write the runbook again (`tuner export`), or measure the service again (`tuner grid`).",
     ),
     ExitCode(

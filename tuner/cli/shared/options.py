@@ -386,8 +386,8 @@ Force = Annotated[
         metavar="",
         rich_help_panel=BOXES,
         help=(
-            "Connect to the scheduler of a fleet without encryption. Anyone with access to the "
-            "scheduler can then run code on this host."
+            "Connect to the scheduler of a fleet without encryption. Without encryption, anyone "
+            "with access to this scheduler can run code on this host."
         ),
     ),
 ]

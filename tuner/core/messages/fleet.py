@@ -38,7 +38,7 @@ def box_twice(other: str) -> str:
 @warning(
     "launch-lost",
     "The results of a launch did not reach the study, so tuner repeats the launch.",
-    "If results from the same host are lost again, read its log.",
+    "If results from the same host are lost again, read the log of this host.",
 )
 def launch_lost(host: str, layout: Layout, why: str) -> str:
     return f"{host}: the launch of {layout} was lost: {why}"
@@ -47,9 +47,8 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 @warning(
     "needs-boxes",
     "If only more hosts can decide between the layouts, the study ends with exit code 5.",
-    "Continue the study with `tuner grid --resume FILE` on more hosts or on a single host. You can "
-    "also accept a larger difference between layouts with `--within` ([several "
-    "hosts](method/boxes.md)).",
+    "Continue the study with `tuner grid --resume FILE` on more hosts or on a single host. Or accept "
+    "a larger loss of throughput than before with `--within` ([several hosts](method/boxes.md)).",
 )
 def needs_boxes(n_hosts: int) -> str:
     return (

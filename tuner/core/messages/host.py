@@ -96,8 +96,9 @@ def metrics_file(path: object, error: str | None) -> str:
     "tuner measures the host's speed by the CPU time of a fixed computation. A host becomes slower if "
     "its cores run at a lower clock, or if other programs or virtual machines use the same cores, "
     "caches or memory.",
-    "The printed throughput is an average over both speeds. The ranking stays valid if the change was "
-    "the same for all layouts. If possible, measure again on a host with constant speed.",
+    "The printed throughput is an average over both speeds of the host. The ranking stays valid if "
+    "all layouts became slower or faster by the same share. If possible, measure again on a host "
+    "with constant speed.",
 )
 def host_speed(host: str, slower: float, least: float, most: float, since: str) -> str:
     """Return the text; *slower*: change of CPU time, *least* and *most*: its interval; *host*: of a fleet."""

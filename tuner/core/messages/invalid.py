@@ -206,9 +206,9 @@ _wrong_layout = invalid_window(
     "wrong-layout",
     "",
     "Check that the command in the config passes `{threads}` to the service. If the service also "
-    "starts threads that do not work on items, set the config key `max_extra_threads` to the number of "
-    "these threads. The key `max_extra_threads` does not include threads of numeric libraries ([inner "
-    "threads](inner-threads.md)).",
+    "starts threads that do not work on items, set the config key `max_extra_threads` to the number "
+    "of these threads. In `max_extra_threads`, do not include threads of numeric libraries such as "
+    "OpenBLAS ([threads of libraries](inner-threads.md)).",
 )
 
 

@@ -196,7 +196,7 @@ def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) ->
 
 @warning(
     "over-limit",
-    "tuner does not rank a layout that a safety limit stopped. The study then ends with exit code 5.",
+    "tuner does not rank a layout that a safety limit stopped, and ends the study with exit code 5.",
     "If the safety limit is too low, measure the layout in another study with a higher limit ([safety "
     "limits](brake.md)).",
 )

@@ -44,8 +44,8 @@ def nothing_feeds(advice: str) -> str:
 @warning(
     "probe-costs",
     "",
-    "Counting the items costs CPU time, so throughput without counting is higher. The comparison of "
-    "layouts is valid. `tuner services show NAME` lists other ways to count items.",
+    "Counting the items costs CPU time, so throughput without counting is higher, but the comparison "
+    "of layouts is valid. `tuner services show NAME` lists other ways to count items.",
 )
 def probe_costs(cost: str) -> str:
     return cost
@@ -101,7 +101,7 @@ def count_restarted(source: str, series: str, before: float, after: float) -> st
 
 @warning(
     "cross-check-gap",
-    "The measurement stays valid, although the second count of items (`cross_check`) is missing.",
+    "The measurement stays valid, although tuner could not compare it with the second probe (`cross_check`).",
     "Follow the advice for the invalid window `probe-gap`.",
 )
 def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> str:
@@ -144,9 +144,9 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 @warning(
     "statsd-lines",
     "",
-    "If tuner cannot read statsd lines, correct the code of the service that sends them. If lines have "
-    "a type other than counter (`|c`), set the config key `probe.name` to the name of a counter. If "
-    "lines are not metrics, find the program that sends them.",
+    "If tuner cannot read statsd lines, correct the code of the service that sends them. If statsd "
+    "lines have a type other than counter (`|c`), set the config key `probe.name` to the name of a "
+    "counter. If statsd lines are not metrics, find the program that sends them.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = pluralize(n_lines, "line")

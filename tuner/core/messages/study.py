@@ -88,8 +88,8 @@ def no_time_for_window(layout: Layout) -> str:
 _cell_void = warning(
     "cell-void",
     "",
-    "With `--strategy race`, tuner measures the layout again if necessary. With `--strategy all`, a "
-    "missing measurement makes the study end with exit code 5.",
+    "With `--strategy race`, tuner measures the printed layout again if it may still be the best. "
+    "With `--strategy all`, a missing measurement makes the study end with exit code 5.",
 )
 
 
@@ -192,8 +192,8 @@ def source_stays_away(waited_s: int, why: str) -> str:
 
 @warning(
     "heat-smaller",
-    "With `--slices auto`, several layouts share the memory. A layout that does not fit into memory "
-    "runs later.",
+    "With `--slices auto`, tuner starts several layouts at once. A layout that does not fit into "
+    "memory runs later.",
     "Free some memory, or use `--slices off` to run the layouts one after the other.",
 )
 def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
@@ -205,7 +205,8 @@ def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
 
 @warning(
     "slices-disagree",
-    "The two printed ratios differ significantly, with 99 % confidence.",
+    "The printed ratios of throughputs, in slices and without slices, differ significantly (99 % "
+    "confidence).",
     "In later studies, use `--slices off`, so that each layout runs alone.",
 )
 def slices_disagree(seen: Agreement) -> str:
