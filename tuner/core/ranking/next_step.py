@@ -8,8 +8,7 @@ The rules are tried in the order of `RULES`, and the first that applies is the s
    look. Until that is fixed, longer or further measurements do not help.
 3. Another question: no layout keeps the limits, or the answer is the largest layout and still waits. More
    certainty about layouts that are all too small is worth nothing.
-4. An uncertain answer: slices may need less time, the study can continue, or the noise is too large for the
-   margin.
+4. An uncertain answer: slices may save time, the study can continue, or the margin is too small.
 5. Open points of an answer: latency under the load of production, or any real measurement.
 6. A good answer is used, and checked later.
 
@@ -21,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
+from pathlib import PurePosixPath
 
 from tuner.core.domain.limits import limits_from
 from tuner.core.domain.records import StudyRecord, is_simulated, resume_arguments
@@ -89,7 +89,8 @@ def _check(case: Case) -> NextStep | None:
     if case.study.strategy != "check" or parent is None:
         return None
     before, after = resume_arguments(case.study)
-    words = ("tuner", "check", _beside(case.facts.file, parent), *before, "--resume", case.facts.file, *after)
+    checked = str(PurePosixPath(case.facts.file).with_name(parent))
+    words = ("tuner", "check", checked, *before, "--resume", case.facts.file, *after)
     return NextStep(
         "check", f"This is a check. This shows whether the result of {parent} still holds:", words
     )
@@ -234,17 +235,15 @@ def _edge(case: Case) -> NextStep | None:
 def _slices(case: Case) -> NextStep | None:
     """Propose a race in slices, if the rest of a race without slices takes longer than the race so far."""
     claim, facts = case.ranking.claim, case.facts
-    if claim is None or claim.answer.reached or claim.answer.layout is None:
-        return None
-    if not facts.can_slice or not is_noisy(case.ranking):
+    is_open = claim is not None and not claim.answer.reached and claim.answer.layout is not None
+    if claim is None or not is_open or not facts.can_slice or not is_noisy(case.ranking):
         return None
     if facts.ending != "out-of-budget" or (claim.rest is not None and claim.rest.lasts_s <= claim.spent_s):
         return None
-    left = "" if claim.rest is None else f" ({render_rest(claim.rest.lasts_s)} more are expected)"
     return NextStep(
         "slices",
-        f"The noise is too large for a result within the budget{left}. With --slices auto, layouts take turns"
-        " of a few seconds, so that the host disturbs them equally. This measures them in slices:",
+        f"The noise is too large for a result within the budget{case.expected_rest}. With --slices"
+        " auto, layouts take turns of a few seconds, so that the host disturbs them equally:",
         case.anew(*SLICES, *layouts_option(case)),
     )
 
@@ -262,8 +261,7 @@ def _go_on(case: Case) -> NextStep | None:
     if claim is None or claim.answer.layout is None or ending != "out-of-budget":
         return None
     if claim.rest is None:
-        rivals = case.rivals
-        least = min(row.n_windows for row in case.ranking.rows if row.layout in rivals)
+        least = min(row.n_windows for row in case.ranking.rows if row.layout in case.rivals)
         if least >= FEW_LAUNCHES:
             return None
         why = "No result within the budget, and too few launches to estimate the remaining effort"
@@ -306,14 +304,13 @@ def _coarser(case: Case) -> NextStep:
         # launches needed grow with the inverse square of the margin
         wanted = within * sqrt((claim.spent_s + rest.lasts_s) / max(claim.spent_s, PATIENCE_S))
     margin = next((one for one in MARGINS if one > within and one >= wanted), MARGINS[-1])
-    left = "" if rest is None else f" ({render_rest(rest.lasts_s)} more are expected)"
     if margin <= within:
-        why = f"The noise is too large even for a margin of {percent(within)}{left}"
+        why = f"The noise is too large even for a margin of {percent(within)}{case.expected_rest}"
         return NextStep("too-noisy", f"{why}. This shows what disturbs this host:", ("tuner", "doctor"))
     return NextStep(
         "too-noisy",
-        f"The noise is too large for a margin of {percent(within)}{left}. A race for {percent(margin)} needs"
-        " less time:",
+        f"The noise is too large for a margin of {percent(within)}{case.expected_rest}. A race"
+        f" for {percent(margin)} needs less time:",
         case.anew("--within", f"{100 * margin:g}%", *layouts_option(case)),
     )
 
@@ -401,9 +398,3 @@ RULES: tuple[Callable[[Case], NextStep | None], ...] = (
     _check_later,
     _export,
 )
-
-
-def _beside(file: str, name: str) -> str:
-    """Return the path of the file called *name* in the folder of *file*."""
-    folder, slash, _ = file.rpartition("/")
-    return f"{folder}{slash}{name}"

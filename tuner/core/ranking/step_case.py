@@ -18,7 +18,7 @@ from tuner.core.ranking.overview import Ending, Overview
 from tuner.core.ranking.race_result import leader
 from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.search.growth import MAY_HELP, MOST_THREADS, double, growth_of, opens_too_many
-from tuner.core.text.figures import percent, render_exact_duration
+from tuner.core.text.figures import percent, render_exact_duration, render_rest
 
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import Diagnosis
@@ -131,6 +131,12 @@ class Case:
         groups = ("best-or-tied", "not-ruled-out")
         others = [row.layout for row in self.ranking.rows if row.group in groups]
         return tuple(dict.fromkeys([*([] if first is None else [first.layout]), *others]))
+
+    @property
+    def expected_rest(self) -> str:
+        """Return the expected rest of a race, in brackets after a space; empty: not known."""
+        rest = None if self.ranking.claim is None else self.ranking.claim.rest
+        return "" if rest is None else f" ({render_rest(rest.lasts_s)} more are expected)"
 
     def anew(self, *options: str) -> tuple[str, ...]:
         """Return the command of a new study that differs from this one in *options*."""
