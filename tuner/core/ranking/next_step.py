@@ -121,7 +121,7 @@ def _disturbed(case: Case) -> NextStep | None:
     else:
         return None
     if case.facts.can_slice:
-        do = "Stop what disturbs this host, or measure with --slices auto. This shows the disturbances:"
+        do = "Stop the disturbance, or measure with --slices auto. This shows the disturbing processes:"
     else:
         do = "Find out what disturbs this host and stop it, then measure again:"
     return NextStep("disturbed", f"{why}. {do}", ("tuner", "doctor"))
