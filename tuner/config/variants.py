@@ -157,7 +157,7 @@ class ValueSettings(VariantSettings):
 
 
 class CrashVariantSettings(Section):
-    """Changes of the built-in service for one value of an axis."""
+    """These keys change the built-in service for one value of an axis."""
 
     #: Python interpreter that runs the service; None: the interpreter of the service
     interpreter: Interpreter | None = None

@@ -88,7 +88,7 @@ def _beginning(outcome: Outcome, box: str) -> list[str]:
         lines.append(f"The runs lack {pluralize(not_run, 'published setting')}, which this report omits.")
     if n_disturbed:
         disturbed = pluralize(n_disturbed, "run")
-        lines.append(f"Other processes disturbed {disturbed}, which no verdict uses.")
+        lines.append(f"Other processes disturbed {disturbed}, which do not count.")
     if any(row.is_disturbed for row in outcome.rows):
         lines.append("A row that has only disturbed runs is marked with !.")
     publication, _, conditions = outcome.source.partition("; ")
