@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tuner.core.windows.launch_sums import LaunchTally
     from tuner.core.windows.memory_growth import Look, MemoryGrowth
 
-MOST_WINDOWS = 150  #: that are read again, 4 ms each
+MOST_WINDOWS = 150  #: largest number of windows to read again; each takes 4 ms
 
 
 def memory_growth(
@@ -67,7 +67,8 @@ def _choose(launches: Sequence[LaunchTally], least_s: float) -> list[LaunchTally
 # The longer launches of a race, read from its store: see `tuner.core.ranking.aging`.
 
 
-LEAST_S = 600.0  #: of the windows of the answer; a trend in less does not justify two hours
+#: least total length of the winner's windows; a trend over less does not justify two more hours
+LEAST_S = 600.0
 
 
 class LongerLaunches:
@@ -75,7 +76,7 @@ class LongerLaunches:
 
     def __init__(self, store: Store, strategy: Strategy) -> None:
         self._store, self._strategy = store, strategy
-        self.due: Due | None = None  #: as it was when they were asked for
+        self.due: Due | None = None  #: the longer launch that is due, at the last call of `proposals`
 
     def proposals(self) -> list[Proposal]:
         """Return the longer launches, including those that the store already holds."""

@@ -31,10 +31,10 @@ from tuner.study.pilot_run import read_noise
 MADE_BY = "tuner calibrate"
 ANCHOR = Layout(1, 1)
 N_LAUNCHES = 3
-N_WINDOWS = 2  #: of each launch
+N_WINDOWS = 2  #: windows of each launch
 WINDOW_S = 60.0
 POOLS_TOLD = "Pools are named by all their processes together: 8x- is any of 1x8, 2x4, 4x2 and 8x1."
-_NAMED = 8  #: layouts that a note names
+_NAMED = 8  #: largest number of layouts named in a note
 
 
 def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, window_s: float) -> StudyRecord:

@@ -17,9 +17,9 @@ from tuner.core.domain.strategy import Proposal
 from tuner.study.launch.plan_cells import Deadline
 from tuner.study.timetable import before_launches_s, guess_s
 
-LASTS_S = 540.0  #: about so long at most
+LASTS_S = 540.0  #: approximate time limit of the first look
 WINDOW_S = 15.0
-WARMUP_S = 30.0  #: at most, of a launch: half of it is start where a service is slow
+WARMUP_S = 30.0  #: time limit of a launch's start and warm-up
 
 
 def is_due(study: StudyRecord, launches: Sequence[tuple[int, LaunchRecord]]) -> bool:
@@ -66,10 +66,11 @@ def windows_of(
 
 # Guesses of a study's duration before anything is measured; the first block replaces them.
 
-LENGTH_REF_S = 600.0  #: as the posterior of a race has it: half of the noise of such a window averages out
-SCOUTS = 2  #: looks at the edge of a grid, usually
-#: launches of a race beyond the first block: at the least, and the most per layout that may be best of at
-#: most so many, beside so many in all (docs/race.md has what races took)
+#: reference length, as in the posterior of a race: such a window averages out half of its noise
+LENGTH_REF_S = 600.0
+SCOUTS = 2  #: usual number of scouts at the edge of a grid
+#: launches of a race after the first block: at most MOST_PER_LAYOUT for each of at most MOST_RIVALS layouts
+#: that may be best, plus MOST_BESIDE (docs/race.md has the numbers of launches of real races)
 MOST_PER_LAYOUT, MOST_RIVALS, MOST_BESIDE = 5, 24, 35
 
 
@@ -77,11 +78,12 @@ MOST_PER_LAYOUT, MOST_RIVALS, MOST_BESIDE = 5, 24, 35
 class Before:
     """Expected times of a study, in seconds from its first launch."""
 
-    n_first: int  #: layouts of the first block
-    look_s: float | None  #: until the ranking of a first look; None: there is none
-    first_s: float  #: until each of them was seen once, what comes before the first block included
-    quickest_s: float  #: until the answer, if it comes early
-    longest_s: float  #: in most studies; inf: nobody can say
+    n_first: int  #: number of layouts in the first block
+    look_s: float | None  #: until the ranking of the first look; None: the study has no first look
+    #: until each of these layouts has been measured once, with all that runs before the first block
+    first_s: float
+    quickest_s: float  #: until the result of a study that ends early
+    longest_s: float  #: until the result of most studies; inf: no estimate
 
 
 def before(study: StudyRecord, n_hosts: int = 1) -> Before:
@@ -90,7 +92,7 @@ def before(study: StudyRecord, n_hosts: int = 1) -> Before:
     Each host measures whole blocks of a grid; in a race all hosts begin with the same layout.
     """
     facts = study.provenance
-    begins = facts.made_by is None and facts.grid_grew is None  #: nobody has looked at anything yet
+    begins = facts.made_by is None and facts.grid_grew is None  #: no earlier study chose this grid
     takes_look = begins and facts.has_first_look
     beside_s, n = guess_s(study), len(study.layouts)
     is_race = study.strategy == "race"

@@ -78,7 +78,7 @@ class _Clock:
 class _HeatRun:
     """Launches that took turns: they began before any of them had a window."""
 
-    began_s: float  #: in the study's time
+    began_s: float  #: start in study time
     began_wall_s: float
     first_window_wall_s: float | None = None
     n_launches: int = 0
@@ -118,7 +118,7 @@ def _heat_of(launch: LaunchRecord) -> tuple[int, int, str]:
     return launch.block, launch.heat, launch.box
 
 
-FIRST_SCOUT = 1  #: its place before the first block; place 0 is that of launches which warm the page cache
+FIRST_SCOUT = 1  #: position of the first scout; position 0 belongs to launches that warm the page cache
 _NOTHING: Mapping[str, float] = {}
 
 
@@ -147,8 +147,9 @@ class Launched:
 
     launch: LaunchRecord
     began_s: float
-    windows: list[tuple[WindowRecord, Observed | None]] = field(default_factory=list)  #: None: void
-    run: _HeatRun | None = None  #: of the heat that it is of
+    #: observation None: invalid window
+    windows: list[tuple[WindowRecord, Observed | None]] = field(default_factory=list)
+    run: _HeatRun | None = None  #: run of the heat that contains the launch
 
     @property
     def is_spoilt(self) -> bool:
@@ -177,15 +178,16 @@ class History:
         windows: Sequence[WindowRecord],
     ) -> None:
         self.blocks: list[Block] = []
-        self.scouts: list[Cell] = []  #: what was looked at before the first block, in order
-        self.looks: list[Cell] = []  #: of the first look, in order
+        self.scouts: list[Cell] = []  #: scouts before the first block, in order
+        self.looks: list[Cell] = []  #: cells of the first look, in order
         self.n_windows = 0
         self.n_void = 0
         self.n_launches_spoilt = 0
         self._study = study
         self._timeline = Timeline()
         self._heats = HeatTimes()
-        self._over_limit: set[Layout] = set()  #: passed a limit while they only warmed the cache
+        #: layouts that passed a limit in a launch that only warmed the page cache
+        self._over_limit: set[Layout] = set()
         self._recorded: dict[int, list[Launched]] = defaultdict(list)  # block -> its launches
         windows_of = defaultdict(list)
         for window in windows:

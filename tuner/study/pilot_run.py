@@ -24,12 +24,15 @@ from tuner.study.history import History
 from tuner.study.timetable import SETTLING_GUESS_S, START_AND_STOP_GUESS_S, Timetable
 
 N_LAYOUTS = 4
-N_BLOCKS = 2  #: launches of each layout: the least that tells how launches differ
-N_WINDOWS = 3  #: of each launch: the least that tells windows from launches with some sureness
-SHORTEST_WINDOW_S = 5.0  #: unless the study's may be shorter: few items, and much edge
-_OVERRUN = 1.5  #: warm-up may take longer than guessed; beyond this no further block is begun
+N_BLOCKS = 2  #: launches of each layout; the least that shows how launches differ
+#: windows of each launch; the least that separates differences of windows from differences of launches
+N_WINDOWS = 3
+#: shorter windows have few items and large edge effects; a study with a shorter minimum may use that
+SHORTEST_WINDOW_S = 5.0
+#: factor on the expected duration, because warm-ups may be longer; no block begins after that time
+_OVERRUN = 1.5
 _N_BATCHES = 5
-_MOST_WINDOWS_READ = 400  #: their samples tell enough
+_MOST_WINDOWS_READ = 400  #: enough windows for an estimate from their samples
 
 
 def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from tuner.study.heat.heat import Heats
     from tuner.study.scouting import Scouting
 
-CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm
-#: launches in a row without a window, for no fault of their own: the host does not suit the study
+CACHE_KEEPS_S = 3600.0  #: time after its last launch during which a study expects the page cache to be warm
+#: successive launches without a window, through no fault of their own, until the host counts as unsuitable
 MOST_DISTURBED = 10
 
-#: gives the strategy of a study anew, which it asks for where its grid has grown
+#: makes a new strategy for a study whose grid has grown
 Renewed = Callable[[StudyRecord], None]
-#: is told what a first look saw
+#: receives the windows of a first look
 Looked = Callable[[Sequence[WindowRecord]], None]
 
 
@@ -108,7 +108,7 @@ class _Study:
         self._box, self._store, self._progress, self._stop = box, store, progress, stop
         self._grew, self._looked = grew, looked
         self._plan = StudyPlan(store, strategy, progress, box.clock, began_s, self._must_end)
-        self._said: set[str] = set()  #: slugs of warnings that a session prints once
+        self._said: set[str] = set()  #: slugs of warnings that are printed once per session
         launches = self._recall()
         self._scouts_first = self._looks_first = False
         if grew is not None and self.asked.provenance.may_grow:
@@ -120,13 +120,13 @@ class _Study:
 
             self._looks_first = first_look.is_due(self.asked, launches)
         self._settling = SettlingCount.of(launch for _, launch in launches)
-        self._n_disturbed = 0  #: launches in a row without a window, those that failed left out
-        self.braked: str | None = None  #: what passed a limit of the user's, and so stops the study
-        self._works: bool | None = None  #: whether any layout comes through its warm-up; None: not known yet
+        self._n_disturbed = 0  #: successive launches without a window, except those that failed
+        self.braked: str | None = None  #: safety limit that was passed, which stops the study
+        self._works: bool | None = None  #: whether any layout completes its warm-up; None: not known yet
         if any(launch.warmup_s is not None for _, launch in launches):
             self._works = True
         self._alike = FailingAlike(smallest_of(self.asked.layouts))
-        self._heats: Heats | None = None  #: once there was one
+        self._heats: Heats | None = None  #: None: no heat yet
         self._source = SourceWatch(box.clock, box.feeder, progress.warning, stop.requested)
         self._seen_wall_s = max((last_seen_s(launch) for _, launch in launches), default=-inf)
 

@@ -29,7 +29,7 @@ from tuner.study.timetable import Timetable
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import What
 
-WINDOW_S = 60.0  #: of a scout at most: it has to show twice as much, not two percent
+WINDOW_S = 60.0  #: longest window of a scout, which must show a factor of two and not two percent
 
 
 def is_due(study: StudyRecord, launches: Sequence[tuple[int, LaunchRecord]]) -> bool:
@@ -48,7 +48,7 @@ class Scouting:
     box: Box
     history: History
     timetable: Timetable
-    scouts: tuple[Scout, ...]  #: of what was tried to its end, in order
+    scouts: tuple[Scout, ...]  #: scouts tried to their end, in order
 
     @classmethod
     def of(

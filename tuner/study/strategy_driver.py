@@ -33,14 +33,15 @@ class Course:
         self, history: History, strategy: Strategy, max_attempts: int, longer: LongerLaunches | None = None
     ) -> None:
         """*longer*: the launches that follow when *strategy* proposes nothing more; None: none."""
-        self.otherwise: list[int] = []  #: blocks that were measured otherwise than the strategy asks now
+        self.otherwise: list[int] = []  #: blocks that differ from the present proposals of the strategy
         self.n_blocks_done = 0
         self._history = history
         self._strategy = strategy
         self._failing = Failing(max_attempts)
         self._longer = longer
-        self._is_for_longer = False  #: the latest proposals
-        self.longer_block: Block | None = None  #: of launches that the strategy does not learn from
+        self._is_for_longer = False  #: whether the latest proposals are longer launches
+        #: block of longer launches, from which the strategy does not learn
+        self.longer_block: Block | None = None
 
     @property
     def failed(self) -> Sequence[Layout]:
@@ -114,14 +115,14 @@ class Recalled:
 
     study: StudyRecord
     strategy: Strategy
-    failed: tuple[Layout, ...]  #: cannot be run
-    otherwise: tuple[int, ...]  #: blocks that this strategy would have asked for otherwise
-    n_windows: int  #: that count
-    spent_s: float  #: in launches, over all sessions
-    rest: RemainingTime | None  #: None: the strategy cannot tell
-    timetable: Timetable  #: of all sessions
-    propose: Callable[[], Sequence[Proposal]]  #: the next launches
-    is_whole: bool = True  #: whether the last block was measured to its end
+    failed: tuple[Layout, ...]  #: layouts that cannot be run
+    otherwise: tuple[int, ...]  #: blocks that differ from what this strategy would have proposed
+    n_windows: int  #: valid windows
+    spent_s: float  #: time in launches, over all sessions
+    rest: RemainingTime | None  #: None: the strategy has no estimate
+    timetable: Timetable  #: covers all sessions
+    propose: Callable[[], Sequence[Proposal]]  #: returns the next launches
+    is_whole: bool = True  #: whether all of the last block was measured
 
     def ending(self) -> Ending:
         """Return why the study ended; call it last, because it advances the strategy."""
@@ -195,8 +196,10 @@ def replay_study(store: Store, strategy: Strategy) -> Recalled:
 # The layouts that fail, found block by block.
 
 
-_SLUG = re.compile(r"(?:^|[:;] )([a-z]+(?:-[a-z]+)+): ")  #: of docs/messages.md, in a launch's error
-_VARYING = re.compile(r"\d+x(?:\d+|-)(?:\S*\w)?|\d+(?:\.\d+)?")  #: layouts, pids, seconds, ports
+#: slug from docs/messages.md in the error of a launch
+_SLUG = re.compile(r"(?:^|[:;] )([a-z]+(?:-[a-z]+)+): ")
+#: varying parts of an error: layouts, pids, seconds, ports
+_VARYING = re.compile(r"\d+x(?:\d+|-)(?:\S*\w)?|\d+(?:\.\d+)?")
 
 
 def smallest_of(layouts: Sequence[Layout]) -> Layout:
@@ -209,7 +212,7 @@ class FailingAlike:
 
     def __init__(self, smallest: Layout) -> None:
         self.smallest = smallest
-        self._layouts: dict[str, list[Layout]] = {}  #: of the launches that failed, by reasons of each
+        self._layouts: dict[str, list[Layout]] = {}  #: layouts of the failed launches, by their reasons
 
     def add(self, launch: LaunchRecord) -> int | None:
         """Record a failed *launch*; return the number of launches with its reason, itself included.
@@ -230,15 +233,13 @@ class Failing:
     """Record of failing layouts, updated when cells are requested and when they end."""
 
     def __init__(self, max_attempts: int) -> None:
-        #: cannot be run, gave no window while others did, or passed a limit of the user's
+        #: layouts that cannot be run, gave no window while others did, or passed a safety limit
         self.failed: list[Layout] = []
         self._max_attempts = max_attempts
         self._first_cell: dict[Layout, Cell] = {}
-        self._cells: dict[
-            int, Cell
-        ] = {}  #: that have not ended, by their id(): a study may have 20 000 others
-        self._over_limit: set[Layout] = set()  #: of cells that have ended
-        self._seen: set[Layout] = set()  #: gave a window, on another box if not on the first
+        self._cells: dict[int, Cell] = {}  #: open cells by id(); a study may have 20 000 closed ones
+        self._over_limit: set[Layout] = set()  #: layouts of closed cells that passed a safety limit
+        self._seen: set[Layout] = set()  #: layouts that gave a window on any host
         self._n_vain: Counter[Layout] = Counter()  # cells in a row without a window
         self._since: dict[Layout, int] = {}  # windows of all layouts when that began
         self._n_windows = 0  # in the cells that have ended

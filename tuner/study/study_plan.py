@@ -38,11 +38,12 @@ class StudyPlan:
         self._store, self._strategy, self._progress, self._clock = store, strategy, progress, clock
         self._began_s = clock.monotonic_s() if began_s is None else began_s
         self._must_end = must_end
-        self._before_s: float | None = None  #: that earlier sessions took
-        self.block: Block | None = None  #: in hand; None: there is nothing more to measure
-        self._foreseen: list[Proposal] | None = None  #: after the block in hand; None: not known
+        self._before_s: float | None = None  #: launch time of earlier sessions
+        self.block: Block | None = None  #: present block; None: nothing remains to be measured
+        #: proposals expected after the present block; None: not known
+        self._foreseen: list[Proposal] | None = None
         self._out_of_budget = False
-        self._knows_agreement = False  #: of slices with windows alone
+        self._knows_agreement = False  #: whether the agreement of slices with windows measured alone is known
 
     def recall(self) -> tuple[Sequence[tuple[int, LaunchRecord]], Sequence[WindowRecord]]:
         """Load the study from the store, and return its launches and windows."""

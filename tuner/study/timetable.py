@@ -17,11 +17,11 @@ from tuner.core.text.figures import pluralize, render_duration
 from tuner.core.warmup import LEAST_S
 from tuner.study.launch.plan_cells import NO_END, Deadline
 
-SETTLING_GUESS_S = 30.0  #: warm-up that is found, until one was: constant work settles after 10-25 s
+SETTLING_GUESS_S = 30.0  #: expected warm-up until one was measured: constant work settles after 10-25 s
 START_AND_STOP_GUESS_S = 2.0
-LEAST_START_AND_STOP_S = 0.5  #: of a supervised command that does nothing else
-CLIENTS_S = 20.0  #: of a search for the number of clients: a few looks of some seconds each
-SHORTEST_PROPOSED_S = 5.0  #: of a window that a hint names
+LEAST_START_AND_STOP_S = 0.5  #: time to start and stop a supervised command that does nothing else
+CLIENTS_S = 20.0  #: duration of a search for the number of clients: several measurements of some seconds
+SHORTEST_PROPOSED_S = 5.0  #: shortest window that a hint proposes
 
 _Place = tuple[int, int]  # block and position
 
@@ -41,7 +41,7 @@ class Timetable:
     ) -> None:
         self._study = study
         self.total_s = 0.0
-        self.stop_s = 0.0  #: the longest that a launch of this session took until it was gone
+        self.stop_s = 0.0  #: longest time that a launch of this session took to stop
         self._renewed_s = 0.0  # part of the total that an earlier budget covered
         self._beside_s: dict[Layout, dict[_Place, float]] = defaultdict(lambda: defaultdict(float))
         self._session: tuple[float, float, Callable[[], float]] | None = None

@@ -25,7 +25,8 @@ from tuner.study.timetable import Timetable
 
 # The expected rest of a study on several hosts, and whether the budget has room for it.
 
-FORESEES_EVERY_S = 30.0  #: at most so often a strategy is asked what is to come: that may be dear
+#: shortest time between two forecasts of the strategy, because a forecast may be slow
+FORESEES_EVERY_S = 30.0
 
 
 class Ahead:
@@ -42,8 +43,9 @@ class Ahead:
         """*launches*: those of earlier sessions, which the same budget covers."""
         self._study, self._timetable, self._strategy, self._clock = study, timetable, strategy, clock
         timetable.session_began(clock.monotonic_s(), covered_s(launches), clock.monotonic_s)
-        self._n_handed_out = 0  #: places, since the strategy was last asked
-        self._foreseen: tuple[float, Sequence[Proposal] | None] | None = None  #: when, and what
+        self._n_handed_out = 0  #: places handed out since the last forecast
+        #: time and result of the last forecast
+        self._foreseen: tuple[float, Sequence[Proposal] | None] | None = None
 
     def handed_out(self) -> None:
         """Record that a host got a place, which moves from the expected places to those under way."""
@@ -105,13 +107,13 @@ class Places:
         self._study, self._history = study, history
         self._strategy, self._progress = strategy, progress
         self._failing = Failing(study.max_attempts)
-        #: by block, position and box
+        #: by block, position and host
         self._cells = {
             (cell.block, cell.position, place.box): cell
             for place, cell in show_history(history, self._failing, strategy)
         }
         self.out_of_budget = False
-        self._cut: set[str] = set()  #: hosts of which is said that warm-ups are cut short
+        self._cut: set[str] = set()  #: hosts for which a warning about shortened warm-ups was printed
 
     def next_for(
         self, box: str, under_way: Sequence[Place], boxes: Sequence[str], ahead: Ahead

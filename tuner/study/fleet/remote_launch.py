@@ -31,8 +31,8 @@ from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import lost_source_reason
 from tuner.study.launch.plan_cells import NO_END, Cell, Deadline
 
-TOLD_EVERY_S = 5.0  #: so often it is told how a launch goes
-_TOLD_PER_S = 20.0  #: by all boxes together at most: each costs the coordinator most of a millisecond
+TOLD_EVERY_S = 5.0  #: time between two progress reports of a launch
+_TOLD_PER_S = 20.0  #: most reports per second of all hosts; each takes the coordinator almost 1 ms
 Tell = Callable[[News], None]
 
 
@@ -132,7 +132,7 @@ class _Reporter:
     def __init__(self, order: Order, tell: Tell, every_s: float | None) -> None:
         self._order, self._box, self._tell = order.id, order.place.box, tell
         self._every_s = inf if every_s is None else every_s
-        self._reported_at_s, self._warms_up = -inf, True  #: of the phase that was told of last
+        self._reported_at_s, self._warms_up = -inf, True  #: time and phase of the last report
 
     def add_launch(self, launch: LaunchRecord) -> int:
         self._tell(Began(self._order, launch))

@@ -25,12 +25,12 @@ class Work:
 
     place: Place
     cell: Cell
-    order: Order | None = None  #: None: the next launch is to be ordered
-    launched: Launched | None = None  #: None: it has not begun
+    order: Order | None = None  #: None: the next launch has not been ordered yet
+    launched: Launched | None = None  #: None: the launch has not begun
     launch_id: int = 0
-    began_s: float = 0.0  #: by the coordinator's clock
+    began_s: float = 0.0  #: start of the launch, by the coordinator's clock
     spoilt: list[tuple[int, LaunchRecord]] = field(default_factory=list)  #: launches that failed
-    n_lost: int = 0  #: launches that were lost though the box is there
+    n_lost: int = 0  #: launches that were lost although the host is connected
 
 
 @dataclass(slots=True)
@@ -38,15 +38,15 @@ class Member:
     """A host of the fleet."""
 
     facts: BoxFacts
-    warm_wall_s: float = -inf  #: when it surely had the service's files in its page cache
+    warm_wall_s: float = -inf  #: last time at which the host had the service's files in its page cache
     work: Work | None = None
-    starts: bool = False  #: the service was started there
-    is_on_trial: bool = False  #: its first start failed: the smallest layout is to be tried
-    does_not_start: bool = False  #: not even that one starts
-    n_disturbed: int = 0  #: places in a row without a window, for no fault of their layouts
-    n_vain: int = 0  #: places in a row all of whose launches failed here, though their layouts run elsewhere
+    starts: bool = False  #: whether the service has started on this host
+    is_on_trial: bool = False  #: whether its first start failed, so that it tries the smallest layout next
+    does_not_start: bool = False  #: whether even the smallest layout did not start
+    n_disturbed: int = 0  #: successive places without a valid window, through no fault of their layouts
+    n_vain: int = 0  #: successive places whose launches all failed here, although their layouts run elsewhere
     is_left_out: bool = False
-    problem: ConfigError | None = None  #: why it cannot make any launch
+    problem: ConfigError | None = None  #: reason why the host cannot make any launch
 
 
 def normalize_launch(launch: LaunchRecord, box: BoxFacts) -> LaunchRecord:
@@ -68,7 +68,8 @@ def covered_s(launches: Sequence[LaunchRecord]) -> float:
 
 # Attribution of a failed launch to its host or to its layout.
 
-MOST_VAIN = 2  #: places in a row whose layout fails on a box and runs on others; the first is asked for again
+#: successive places whose layout fails on a host but runs on others, until the host is left out
+MOST_VAIN = 2
 
 
 def note_start(member: Member, launch: LaunchRecord, *, may_try: bool) -> bool:
@@ -133,7 +134,7 @@ def enough_of(member: Member, cell: Cell) -> str | None:
     return None
 
 
-PATIENCE_S = 600.0  #: so long a study without any box waits for one
+PATIENCE_S = 600.0  #: longest wait of a study that has no host
 
 
 class Roster:
@@ -151,10 +152,11 @@ class Roster:
         """*launches*: those of earlier sessions; *give_up*: cancels a host's work, with the reason."""
         self._study, self._store, self._progress, self._clock = study, store, progress, clock
         self._give_up = give_up
-        self.members: dict[str, Member] = {}  #: who is there, by name, whether used or left out
-        self._alone_since_s = clock.monotonic_s()  #: since when no box can be used
-        self.has_served = False  #: whether the service ran on a box in this session
-        self._warm_wall_s: dict[str, float] = {}  #: of boxes that are not there
+        self.members: dict[str, Member] = {}  #: connected hosts by name, used or left out
+        self._alone_since_s = clock.monotonic_s()  #: start of the time in which no host can be used
+        self.has_served = False  #: whether the service has run on a host in this session
+        #: the same as `Member.warm_wall_s`, for hosts that are not connected
+        self._warm_wall_s: dict[str, float] = {}
         for launch in launches:
             seen_s = launch.ended_wall_s or launch.started_wall_s
             self._warm_wall_s[launch.box] = max(self._warm_wall_s.get(launch.box, -inf), seen_s)

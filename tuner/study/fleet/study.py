@@ -50,7 +50,7 @@ from tuner.study.run import CACHE_KEEPS_S
 from tuner.study.study_plan import keep_gil, note_inner
 from tuner.study.timetable import Timetable, check_budget
 
-LOOK_S = 1.0  #: so long news are waited for before anything else is looked at
+LOOK_S = 1.0  #: longest wait for news in one step of the loop
 
 
 def run_fleet(
@@ -109,9 +109,9 @@ class _FleetStudy:
         self._session = f"{self._asked.created_wall_s:.6f}-{self._clock.wall_s():.6f}"
         self._n_orders = 0
         self._smallest = min(self._asked.layouts, key=lambda layout: (layout.total_threads, layout))
-        self._by_order: dict[str, Member] = {}  #: those that are at work
+        self._by_order: dict[str, Member] = {}  #: hosts at work, by the id of their order
         self._is_over = self._is_finishing = False
-        self._has_changed = True  #: since boxes that are free were last asked for
+        self._has_changed = True  #: whether anything has changed since free hosts last got work
         self._braked: str | None = None
 
     def run(self) -> StudyOutcome:

@@ -15,9 +15,10 @@ from tuner.study.heat.resident_box import ResidentStop, resident_box
 from tuner.study.heat.turns import Resident, Turns
 from tuner.study.launch.launching import Workbench
 
-KEPT_FREE = 1.5  #: of what the largest resident launch takes: as much memory is free before one more starts
+#: free memory required before the next start, as a multiple of the largest resident launch's memory
+KEPT_FREE = 1.5
 
-#: makes a launch by this workbench, whose clock is the launch's own time
+#: makes a launch with the workbench, whose clock counts the launch's own time
 Make = Callable[[Workbench], None]
 
 
@@ -25,9 +26,9 @@ Make = Callable[[Workbench], None]
 class Heats:
     """The heats of a study, and the places of their launches."""
 
-    bench: Workbench  #: of launches that run alone
+    bench: Workbench  #: for launches that run alone
     random: Random
-    stack: ExitStack  #: closes the places
+    stack: ExitStack  #: closes the places at the end
     places: list[Box] = field(default_factory=list)
     skip: SkipControl = field(default_factory=SkipControl)
 

@@ -15,10 +15,11 @@ from tuner.core.errors import MeasurementError
 from tuner.ports import Box, Counting, CrossCheck, Feeder, Hooks, Launch, Probe, Sampler, Stop, Watch
 from tuner.study.heat.turns import Resident
 
-#: Age of counts at the edge of a slice, seconds: older ones would give the items of one slice to another.
+#: Largest age of counts at the edge of a slice, in seconds. Older counts would assign items to the wrong
+#: slice.
 MOST_AGE_S = 0.05
-_TRIES = 10  #: to read counts that are fresh; a server may answer late
-#: totals of a reading that say what was lost: a window is invalid if they grow, whenever they do
+_TRIES = 10  #: attempts to read fresh counts, because a server may answer late
+#: totals of lost or unreadable counts; a window in which they grow is invalid
 _KEPT = ("n_lost_total", "n_unreadable_total")
 
 
@@ -46,7 +47,7 @@ class ResidentStop:
 
     stop: Stop
     resident: Resident
-    most_s: float  #: monotonic seconds of the host at which all launches of the heat have to be gone
+    most_s: float  #: host's monotonic time (s) by which all launches of the heat must have ended
 
     def requested(self) -> bool:
         """See `tuner.ports.Stop`.
@@ -130,8 +131,8 @@ class _Feeder:
 
     def __init__(self, feeder: Feeder, resident: Resident) -> None:
         self._feeder, self._resident = feeder, resident
-        self._counted = Requests()  #: of earlier slices
-        self._went_on = Requests()  #: when the present slice began, or the last one ended
+        self._counted = Requests()  #: requests counted in earlier slices
+        self._went_on = Requests()  #: totals at the start of the present slice, or at the end of the last one
 
     @contextmanager
     def feeding(self, layout: Layout) -> Iterator[None]:
@@ -211,9 +212,9 @@ class _Counting:
         self._counting, self._resident = counting, resident
         self._left_out: dict[str, float] = {}
         self._stopped: Reading | None = None
-        self._first: Reading | None = None  #: of the warm-up
-        self._went_on: Reading | None = None  #: where the counted part of a slice began
-        self._half: Reading | None = None  #: amid it
+        self._first: Reading | None = None  #: first reading of the warm-up
+        self._went_on: Reading | None = None  #: reading at the start of the slice's counted part
+        self._half: Reading | None = None  #: reading in the middle of the counted part
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -272,7 +273,7 @@ class _Watch:
         self._watch, self._resident = watch, resident
         self._left_out: dict[str, float] = {}
         self._stopped: Usage | None = None
-        self._reading: Reading | None = None  #: the last that was sampled with
+        self._reading: Reading | None = None  #: reading of the last sample
         self._load = LoadAverage(resident.own_s())
 
     def has_gil(self) -> bool | None:

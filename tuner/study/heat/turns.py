@@ -18,7 +18,7 @@ from tuner.core.windows.slices import Slice
 from tuner.ports import Clock
 
 ROUNDING_S = 1e-6
-LONGEST_STEP_S = 1.0  #: of a sleep that nothing interrupts
+LONGEST_STEP_S = 1.0  #: longest single sleep; nothing can interrupt it
 
 State = Literal["new", "starting", "waiting", "in-slices", "over"]
 
@@ -48,7 +48,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._holder: Resident | None = None  #: None: the leader
+        self._holder: Resident | None = None  #: the launch whose turn it is; None: the leader has control
         self.is_cancelled = False
 
     def give(self, resident: Resident) -> None:
@@ -88,20 +88,21 @@ class Resident:
     def __init__(self, layout: Layout, turns: Turns, clock: Clock, work: Callable[[Resident], None]) -> None:
         """*work* makes the launch of *layout*; it is called with this object."""
         self.layout = layout
-        self.residence_s = 0.0  #: time that an item takes, once it has warmed up: threads by items a second
+        self.residence_s = 0.0  #: mean time of an item after warm-up: threads divided by items/s
         self.state: State = "new"
         self.error: BaseException | None = None
         self.clock = ResidentClock(self)
         self.host_clock = clock
-        self.meters: list[Meter] = []  #: the first one counts items, and its moments are those of own time
+        self.meters: list[Meter] = []  #: the first one counts items; its times are in the launch's own time
         self.make_idle: Callable[[], object] = lambda: None
         self.make_busy: Callable[[], object] = lambda: None
-        self.until_s = inf  #: of the host's clock: when its slice ends
-        self.half_s = inf  #: of the host's clock: when half of its counted part is over
-        self.halves: list[tuple[float, float]] = []  #: rates in both halves of its slices
-        self._own_s = clock.monotonic_s()  #: its time when it last stood still
-        self._since_s: float | None = None  #: of the host's clock: since when it has passed; None: it stands
-        self._slice = Slice(0.0, inf)  #: of the turn that begins
+        self.until_s = inf  #: end of its slice, by the host's clock
+        self.half_s = inf  #: middle of the slice's counted part, by the host's clock
+        self.halves: list[tuple[float, float]] = []  #: rates in the first and second half of each slice
+        self._own_s = clock.monotonic_s()  #: own time when it last stopped
+        #: host time since which own time has passed; None: own time stands still
+        self._since_s: float | None = None
+        self._slice = Slice(0.0, inf)  #: slice of the turn that begins
         self._turns, self._work = turns, work
         self._thread = threading.Thread(target=self._run, name=f"tuner-heat-{layout}", daemon=True)
 

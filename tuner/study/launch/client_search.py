@@ -24,12 +24,12 @@ from tuner.core.text.figures import per_second
 from tuner.ports import Box, Feeder, Launch
 from tuner.study.launch.outcome import around_hooks
 
-LOOK_S = 4.0  #: at one number of clients
-ENOUGH = 200  #: answers of a look; it takes longer where so few come ...
-LONGEST_LOOK_S = 12.0  #: ... but no longer than that
-_LONGEST_SETTLING_S = 20.0  #: until each client has had an answer
+LOOK_S = 4.0  #: shortest measurement of one number of clients
+ENOUGH = 200  #: answers per measurement; where answers are rare, the measurement is longer ...
+LONGEST_LOOK_S = 12.0  #: ... up to this limit
+_LONGEST_SETTLING_S = 20.0  #: longest wait until each client has had an answer
 _STEP_S = 0.2
-_PATIENCE_RATIO = 0.25  #: of the time after which a request fails: so long its queue may be
+_PATIENCE_RATIO = 0.25  #: longest queueing time of a request, as a share of the time after which it fails
 _MANY_FAILED_RATIO = 0.01
 
 

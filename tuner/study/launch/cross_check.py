@@ -14,7 +14,7 @@ from tuner.ports import Counting, CrossCheck
 
 # The comparison of the counts of two probes in the same window.
 
-Edges = tuple[Reading, Reading]  #: of a window: what was counted when it began, and when it ended
+Edges = tuple[Reading, Reading]  #: counts at the start and at the end of a window
 
 
 def disagreement(
@@ -57,7 +57,7 @@ class SecondCounting:
         self._check = check
         self._warn = warn
         self._latest: Reading | None = None
-        self._problem = ""  #: why it could not be read
+        self._problem = ""  #: reason why the second probe could not be read
 
     def pids(self) -> frozenset[int]:
         """Return the pids of its processes, whose CPU time is attributed to tuner."""

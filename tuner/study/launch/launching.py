@@ -36,7 +36,7 @@ from tuner.study.launch.watching import RunningLayout, Warmup
 if TYPE_CHECKING:
     from tuner.study.launch.cross_check import SecondCounting
 
-LONG_SILENCE_S = 5.0  #: of a warm-up: without an item so long, worth a word before the window is waited for
+LONG_SILENCE_S = 5.0  #: least length of a warm-up without items that causes a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Workbench:
     store: LaunchLog
     progress: Progress
     stop: Stop
-    ran: RanLayouts | None = None  #: None: somebody else looks whether layouts ran as they were asked for
-    #: gets how long it took until a launch was gone
+    ran: RanLayouts | None = None  #: None: the caller checks whether layouts ran as requested
+    #: receives the time that a launch took to stop, in seconds
     stopped: Callable[[float], None] = lambda _lasted_s: None
-    said: set[str] = field(default_factory=set)  #: slugs of warnings that are given once
+    said: set[str] = field(default_factory=set)  #: slugs of warnings that are printed only once
 
     def make(
         self,
@@ -75,7 +75,7 @@ class Workbench:
         launch = replace(launch, idle_fixed_work_cpu_s=self.box.sampler.idle_fixed_work_cpu_s())
         launch_id = self.store.add_launch(launch)
         facts = _facts(self.study, launch)
-        fixed_work_cpu_s: list[float | None] = []  #: of its windows that count
+        fixed_work_cpu_s: list[float | None] = []  #: CPU time of the fixed work in each valid window
         try:
             with ExitStack() as stack:
                 stack.enter_context(self.between("launch", facts))
@@ -308,7 +308,7 @@ class _Ending:
     clock: Clock
     stop: Stop
     deadline: Deadline
-    cell: Cell | None = None  #: that it takes windows for; None: it is discarded
+    cell: Cell | None = None  #: cell that the windows belong to; None: windows are discarded
 
     def is_due(self) -> bool:
         window_s = 0.0 if self.cell is None else self.cell.window_s

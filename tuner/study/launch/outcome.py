@@ -32,16 +32,16 @@ class StudyOutcome:
     """The results of a study over all sessions, compared with the request."""
 
     answer: Answer
-    n_blocks_done: int  #: every cell of these was tried to its end
-    n_windows: int  #: that count
+    n_blocks_done: int  #: blocks whose cells were all tried to the end
+    n_windows: int  #: valid windows
     n_void: int
     n_launches_failed: int
-    left_out: tuple[Layout, ...]  #: cannot be run
-    void_cells: tuple[tuple[int, Layout], ...]  #: block and layout of what was tried and has a window missing
+    left_out: tuple[Layout, ...]  #: layouts that cannot be run
+    void_cells: tuple[tuple[int, Layout], ...]  #: block and layout of each tried cell that lacks a window
     out_of_budget: bool
-    braked: str | None  #: what passed a limit of the user's, and so stopped the study in this session
+    braked: str | None  #: safety limit that was passed and so stopped the study in this session
     interrupted: bool
-    is_over: bool  #: there is nothing more to measure; else it can be resumed
+    is_over: bool  #: whether nothing remains to be measured; otherwise the study can be resumed
 
     @property
     def exit_code(self) -> int:
@@ -82,7 +82,7 @@ def around_hooks(hooks: Hooks, warn: Warn, what: str, facts: Mapping[str, str]) 
 class Ending:
     """The exit code of a study, for the hook ``finished``."""
 
-    exit_code: int = EXIT_BUG  #: that of a bug, until something else is known
+    exit_code: int = EXIT_BUG  #: exit code of a bug until the result is known
 
     def at(self, outcome: StudyOutcome) -> StudyOutcome:
         """Record the exit code of *outcome*, and return *outcome*."""
@@ -115,9 +115,10 @@ def finishing(hooks: Hooks, facts: Mapping[str, str], n_windows: Callable[[], in
 # An unreachable source, such as a restarting broker: tuner waits for it and does not blame the layout.
 
 
-AWAY = "source-away"  #: a launch whose error begins so lost its source: it says nothing of its layout
-LONGEST_WAIT_S = 600.0  #: then the study stops, to be resumed
-MOST_LOST = 5  #: launches in a row: who goes away that often is driven away by the study
+#: prefix of the error of a launch that lost its source; such a launch does not count against its layout
+AWAY = "source-away"
+LONGEST_WAIT_S = 600.0  #: after this wait the study stops and can be resumed
+MOST_LOST = 5  #: successive launches; a source lost that often is probably overloaded by the study
 _FIRST_PAUSE_S = 1.0
 _GROWS_BY = 1.5
 _LONGEST_PAUSE_S = 15.0
@@ -147,8 +148,8 @@ class SourceWatch:
     feeder: Feeder
     warn: Callable[[str, str], None]
     stop_requested: Callable[[], bool]
-    n_lost: int = 0  #: launches in a row
-    gave_up: bool = False  #: the study is to stop
+    n_lost: int = 0  #: successive launches that lost the source
+    gave_up: bool = False  #: whether the study must stop
 
     def after(self, launch: LaunchRecord) -> None:
         """Record the end of *launch*; return once its source is back or given up, or a stop is requested."""

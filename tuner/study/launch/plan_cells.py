@@ -14,7 +14,7 @@ from tuner.core.errors import MeasurementError
 
 PASSING = frozenset(
     {"source-dry", "disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled", "counts-fell"}
-)  #: void reasons of the host, which may pass; all others are the launch's own
+)  #: void reasons caused by the host, which may pass; all others are caused by the launch
 
 
 def spoils_launch(window: Window | WindowRecord) -> bool:
@@ -33,10 +33,11 @@ class Cell:
     n_wanted: int
     max_attempts: int
     n_spoilt: int = 0  #: launches that failed or were spoilt
-    is_over_limit: bool = False  #: a launch passed a limit of the user's, and the layout is left out for it
-    tries: Counter[int] = field(default_factory=Counter)  #: window index -> windows taken, void ones included
-    kept: dict[int, Observed] = field(default_factory=dict)  #: the windows that count, by index
-    heat: int | None = None  #: cells of the block with the same number take turns; None: it is run alone
+    is_over_limit: bool = False  #: whether a launch passed a safety limit, so that the layout is left out
+    #: window index -> attempts, invalid windows included
+    tries: Counter[int] = field(default_factory=Counter)
+    kept: dict[int, Observed] = field(default_factory=dict)  #: valid windows, by index
+    heat: int | None = None  #: cells of the block with the same number take turns; None: the cell runs alone
 
     @property
     def next_index(self) -> int | None:
@@ -91,7 +92,7 @@ class Block:
 
     number: int
     cells: list[Cell]
-    is_closed: bool = False  #: nothing more is measured of it, whatever is missing
+    is_closed: bool = False  #: whether nothing more is measured, even if windows are missing
 
     @property
     def is_started(self) -> bool:
@@ -102,16 +103,16 @@ class Block:
 # The time limit of a launch, so that its study stays within the budget.
 
 
-HEAD_S = 5.0  #: that a window may begin anew after the cap of the warm-up, for the next look at usage
+HEAD_S = 5.0  #: slack after the limit of the warm-up, because a window begins at the next sample of usage
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
     """The monotonic seconds by which a launch must have ended; inf: there is no budget."""
 
-    ends_s: float = inf  #: the budget ends
-    share_ends_s: float = inf  #: this launch's share of it ends; the launches after it need the rest
-    stop_s: float = 0.0  #: it takes so long until a launch is gone
+    ends_s: float = inf  #: end of the budget
+    share_ends_s: float = inf  #: end of this launch's share of the budget; later launches need the rest
+    stop_s: float = 0.0  #: time that a launch takes to stop
 
     def warmup_s(self, now_s: float, windows_s: float) -> float:
         """Return the longest warm-up, in seconds from *now_s*, that leaves *windows_s* for windows."""

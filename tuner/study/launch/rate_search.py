@@ -20,15 +20,16 @@ from tuner.core.errors import MeasurementError
 from tuner.core.text.figures import per_second, pluralize
 from tuner.study.launch.watching import RunningLayout
 
-LOOK_S = 10.0  #: at a closed loop for its capacity, or at a rate for its p95
-LONG_LOOK_S = 30.0  #: at the rate that looks have found
-STEP = 0.9  #: from one rate to the next that is held for so long
+LOOK_S = 10.0  #: length of a capacity measurement (closed loop), or of a p95 measurement at one rate
+LONG_LOOK_S = 30.0  #: length of a measurement at the rate found
+STEP = 0.9  #: ratio of each rate to the next higher one in the long measurements
 _MOST_LONG_LOOKS = 6
-_LONGEST_LOOK_S = 60.0  #: where so few requests come that they tell nothing
-FEW = 100  #: requests: the capacity is known to a few percent
-FEW_FOR_P95 = 200  #: of them 10 lie beyond the p95
+#: longest measurement, for services with so few requests that a short one shows nothing
+_LONGEST_LOOK_S = 60.0
+FEW = 100  #: requests after which the capacity is known to a few percent
+FEW_FOR_P95 = 200  #: requests for an estimate of the p95; 10 of them lie beyond it
 _LONGEST_SETTLING_S = 30.0
-LONGEST_DRAIN_S = 60.0  #: until nothing is under way any more; given up after that
+LONGEST_DRAIN_S = 60.0  #: longest wait for the requests under way to end
 _STEP_S = 1.0
 _USUAL_LONG_LOOKS = 3
 
@@ -81,8 +82,8 @@ class _RateSearch:
     capacity_per_s: float
     p95_s: float
     stop_requested: Callable[[], bool]
-    rate_per_s: float | None = None  #: that was tried last; None: none, it was the closed loop
-    before: Requests = field(default_factory=Requests)  #: what there was when that rate began
+    rate_per_s: float | None = None  #: last rate tried; None: the closed loop
+    before: Requests = field(default_factory=Requests)  #: totals at the start of that rate
 
     def go_on_at_the_highest(self) -> None:
         """Find that rate by short trials, confirm it by longer ones, and set it.

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from tuner.study.launch.cross_check import SecondCounting
 
 SAMPLE_EVERY_S = 1.0
-USAGE_EVERY_N = 5  #: samples; reading a process tree costs more than a load average
+#: samples between two readings of usage; reading a process tree costs more than a load average
+USAGE_EVERY_N = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +33,16 @@ class Warmup:
     """The result of a warm-up."""
 
     lasted_s: float
-    settled: bool | None  #: None: not judged, or broken off
-    counted: bool  #: some item was
-    problem: str = ""  #: why none was, as far as probe and feeder know
+    settled: bool | None  #: None: not judged, or interrupted
+    counted: bool  #: whether any item was counted
+    problem: str = ""  #: reason why none was counted, from the probe and the feeder
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
     """Usage and requests at the start of a window and every few seconds."""
 
-    n: int  #: index of the sample that was taken with it
+    n: int  #: index of the sample taken at the same time
     usage: Usage
     requests: Requests | None
 
@@ -52,9 +53,9 @@ class _Watched:
 
     readings: list[Reading]
     samples: list[Sample]
-    looked_s: list[float]  #: when each was; the probe's counts may be older
+    looked_s: list[float]  #: time of each reading; the probe's counts may be older
     moments: list[_Moment]
-    second_readings: list[Reading]  #: of the second probe; empty without one
+    second_readings: list[Reading]  #: readings of the second probe; empty: no second probe
     problems: Sequence[VoidReason] = ()
     dry: bool = False
 
@@ -88,9 +89,9 @@ class RunningLayout:
     counting: Counting
     watch: Watch
     feeder: Feeder
-    second: SecondCounting | None = None  #: of the cross-check
-    brake: BrakeWatch | None = None  #: None: there is none
-    #: gets the seconds since warm-up began, and items/s, while the rate of its requests is looked for
+    second: SecondCounting | None = None  #: second probe, for the cross-check
+    brake: BrakeWatch | None = None  #: None: no safety limits
+    #: receives the seconds since warm-up began and the items/s, during the search for a request rate
     report: Callable[[float, float | None], None] = lambda _elapsed_s, _items_per_s: None
     seen: Seen = field(default_factory=Seen)
 
