@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from tuner.core.domain.strategy import Kind, Slices, Strategy
     from tuner.core.search.recheck import Checked
 
-ITEMS_IN_TURNS = 500.0  #: of a window whose layouts take turns: their number then varies by a few per cent
+#: items per window of layouts that take turns; the number then varies by a few percent
+ITEMS_IN_TURNS = 500.0
 
 
 def begin_check(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tuner.core.planning.pilot import Pilot
     from tuner.reports.plan import Order, Plan, SlicesForecast
 
-COMPUTES_S = 20.0  #: then what was simulated by then is what there is
-N_SURFACES = 100  #: at most
+COMPUTES_S = 20.0  #: time limit of the simulations; the forecast uses those finished by then
+N_SURFACES = 100  #: largest number of simulated surfaces
 _PILOT = 600.0
 
 

@@ -75,7 +75,7 @@ def free_name(file: Path) -> Path:
     return found
 
 
-#: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
+#: settings of --quick unless an option overrides them: 5 layouts, 3 blocks, about 10 s per launch
 QUICK = {
     ("study", "strategy"): "all",  # of limited duration; a race may take long
     ("study", "window"): "6s",
@@ -165,7 +165,7 @@ def _first_launches(record: StudyRecord, *, is_fleet: bool) -> Sequence[Proposal
 
 
 WINDOW = "2s"
-MOST_CORES = 4  #: with more, five layouts would start too many processes for a minute
+MOST_CORES = 4  #: with more cores, five layouts would start too many processes for a minute
 
 #: 16 launches of less than 4 s each: one to warm the page cache, then 5 layouts in 3 blocks
 _STUDY = {

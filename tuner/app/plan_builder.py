@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from tuner.core.model.profile import Profile
 
 QUICK_LAYOUTS = 5
-SHORTEST_IN_TURNS_S = 20.0  #: window of layouts that take turns, as noise of the host is shared
-_NAMED = 12  #: layouts that a line names
-#: of a layout that the model is asked for, as 512x64 has them: 1x32768 takes it two seconds, 1x100000 six
+#: shortest window of layouts that take turns; it can be short because they share the host's noise
+SHORTEST_IN_TURNS_S = 20.0
+_NAMED = 12  #: largest number of layouts named in a line
+#: total threads of a layout, such as 512x64: the model needs 2 s for 1x32768 and 6 s for 1x100000
 MOST_MODELLED_THREADS = 32_768
 
 

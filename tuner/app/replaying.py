@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tuner.core.search.recorded import RecordedStudy
     from tuner.core.search.suite import Suite
 
-_MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
+_MOST_RUNS_AT_ONCE = 25  #: runs sent to a worker process together; they take some seconds
 
 
 def suite_of(text: str) -> Suite | RecordedStudy:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tuner.bootstrap.wire import Say, Session
     from tuner.core.domain.strategy import Slices
 
-_REPEATS = 10  #: pairs
-_WINDOWS = 3  #: of each launch
-_WINDOW_S = 60.0  #: unless --window says otherwise, or the config says less
+_REPEATS = 10  #: pairs of launches
+_WINDOWS = 3  #: windows of each launch
+_WINDOW_S = 60.0  #: largest window unless --window sets another one
 
 
 def begin_self_test(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.core.model.calibration.calibrated import Calibrated
 
 _WHILE_IT_RUNS = "The model is not fitted while the study runs."
-_PATTERN = "*.tuner.db"  #: of a folder
+_PATTERN = "*.tuner.db"  #: names of study files in a folder
 T = TypeVar("T")
 
 
@@ -29,7 +29,7 @@ class Served:
     """The address and access token of the served studies."""
 
     address: Address
-    token: str | None  #: None: nobody needs one
+    token: str | None  #: None: access without a token
 
 
 @contextmanager

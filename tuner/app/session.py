@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
     from tuner.core.model.profile import Profile
 
-    Options = dict[tuple[str | int, ...], Given]  #: what was typed, by its place in the settings
+    Options = dict[tuple[str | int, ...], Given]  #: options on the command line, by the path of their setting
 
 
 def new_session(settings: Settings, record: StudyRecord, file: Path, *, option: str = "--study") -> Session:
@@ -194,7 +194,7 @@ def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None) -> N
 # The settings of a config and of the options of a command.
 
 
-_SQLITE = b"SQLite format 3\0"  #: the first bytes of every file that is kept by SQLite
+_SQLITE = b"SQLite format 3\0"  #: first bytes of every SQLite file
 
 
 @contextmanager

@@ -201,10 +201,10 @@ class _Ranked:
 
     record: StudyRecord
     ranking: Ranking
-    explanation: Explanation | str  #: what binds its layouts, or why that is not known
+    explanation: Explanation | str  #: bottlenecks of the layouts, or the reason why they are not known
     sums: Sums
     n_launches: int
-    known: Recalled | None  #: of a race; None: its strategy was not asked
+    known: Recalled | None  #: state of a race; None: its strategy was not restored
 
 
 def _rank(
@@ -302,8 +302,8 @@ class _Seen:
     sums: Sums
     launches: Sequence[LaunchRecord]
     notes: tuple[str, ...] = ()
-    is_part: bool = False  #: some boxes are left out
-    is_of_boxes: bool = False  #: of several that it was measured on
+    is_part: bool = False  #: whether some hosts are left out
+    is_of_boxes: bool = False  #: whether the figures are from several hosts
 
 
 def _of_boxes(store: Store, question: RankingOptions, sums: Sums) -> _Seen:
