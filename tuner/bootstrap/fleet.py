@@ -37,7 +37,7 @@ class BoxThere:
     name: str
     host: str
     cores: float
-    tuner: str  #: its version
+    tuner: str  #: version of tuner on the host
     is_busy: bool
     seen_s_ago: float
     address: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 
-WAITS_S = 600.0  #: for a box that is in use: by what is left of a launch, or by somebody who tries something
+WAITS_S = 600.0  #: longest wait for the lock of a host that another launch or study uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class FleetOrder:
 
     order: Order
     study: StudyRecord
-    settings: Settings | None  #: secrets and all; None: of a simulated study
-    name: str  #: of the study, as the box's lock tells it
-    at_wall_s: float  #: the coordinator's time, which is that of a simulated study
-    report_every_s: float  #: so often it is told how the launch goes
+    settings: Settings | None  #: with secrets; None: the study is simulated
+    name: str  #: name of the study for the host's lock
+    at_wall_s: float  #: the coordinator's wall time, which is simulated time in a simulated study
+    report_every_s: float  #: time between two progress reports of the launch
 
 
 def making_of(asked: bytes) -> Making:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tuner.config.start_files.started import Started
     from tuner.services.record import Service
 
-#: what the top of a Python project holds
+#: files at the top of a Python project
 _OF_A_PROJECT = ("*.py", "pyproject.toml", "setup.cfg", "requirements*.txt", "Pipfile", ".git")
 _URL = re.compile(
     r"(?P<before>(?P<scheme>[a-z][a-z0-9]*)(?:\+[a-z0-9]+)?://(?:[^/@\s]*@)?)"
@@ -37,7 +37,7 @@ _PORTS = {
     "https": 443,
 }
 _SOCKET = re.compile(r"(?P<option>(?:--bind=|--unix-socket=|--uds=|-b)?)(?P<unix>unix:(?://)?)?(?P<path>.+)")
-#: options that name a socket in the word after them, or with ``=``
+#: options that name a socket in the next word, or after ``=``
 _OF_SOCKETS = {
     "gunicorn": ("-b", "--bind"),
     "hypercorn": ("-b", "--bind"),
@@ -45,7 +45,7 @@ _OF_SOCKETS = {
 }
 _OF_PORTS = ("--port", "--bind", "-b")
 _PORT = re.compile(r"(?:--port=|(?:--bind|-b)=?.*:)(?P<port>[0-9]{1,5})")
-#: options whose file cannot always be written on this host, and that a study can do without
+#: options for files that this host may be unable to write and that a study does not need
 _OF_FILES = {
     "gunicorn": ("-p", "--pid", "--error-logfile", "--log-file", "--access-logfile"),
     "celery": ("-f", "--logfile", "--pidfile"),

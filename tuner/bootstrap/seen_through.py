@@ -31,11 +31,12 @@ _FIELD = re.compile(r"\{(?:processes|threads|process)\}")
 class Behind:
     """A command without its wrappers, and the known service that it starts."""
 
-    words: tuple[str, ...]  #: the command, each shell in it replaced by what its text ends with
-    taken: CommandWords  #: the same, taken apart
-    service: Service | None  #: the known one that it starts
-    hidden: Service | None = None  #: one that it starts in a way that tuner cannot tell it a layout
-    why: str = ""  #: why not, as a clause
+    words: tuple[str, ...]  #: the command, with each shell replaced by the last command of its text
+    taken: CommandWords  #: the same words, parsed
+    service: Service | None  #: known service that the command starts
+    #: known service that the command starts in a way in which tuner cannot set the layout
+    hidden: Service | None = None
+    why: str = ""  #: reason for `hidden`, as a clause
 
 
 def find_service_command(
@@ -167,7 +168,8 @@ def cannot_watch(taken: CommandWords) -> str:
 
 # Layouts that differ in their threads only, although the command does not get their number.
 
-READ_BY_PROGRAMS = ("TUNER_THREADS", "TUNER_LAYOUT")  #: variables that a program may read the number from
+#: variables from which a program may read the number of threads
+READ_BY_PROGRAMS = ("TUNER_THREADS", "TUNER_LAYOUT")
 
 
 def find_alike(
@@ -193,7 +195,8 @@ def _is_given_threads(spec: ServiceSpec) -> bool:
     return any(name == "threads" for word in words for _, name, _, _ in string.Formatter().parse(word))
 
 
-_COUNTERS = ("tuner.probe", "TUNER_COUNTER")  #: what counts its items has one of these in its source
+#: a program that counts its items has one of these texts in its source
+_COUNTERS = ("tuner.probe", "TUNER_COUNTER")
 
 
 def check_thread_options(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]) -> None:
@@ -233,8 +236,8 @@ def _mention(spec: ServiceSpec, *texts: str) -> bool:
 # Texts in the files of a command: its script, its modules, and sources in the same folders.
 
 
-_MOST_FILES = 500  #: beside a script, or in a package
-_MOST_BYTES = 1 << 20  #: of one file
+_MOST_FILES = 500  #: files beside a script, or in a package, that are searched
+_MOST_BYTES = 1 << 20  #: largest size of a file that is searched
 _SOURCES = frozenset({".py", ".sh", ".toml", ".yaml", ".yml", ".cfg", ".ini", ".env", ".json"})
 
 

@@ -30,8 +30,8 @@ class WrittenConfig:
 
     text: str
     origin: str  #: ``file:line:column, NAME``
-    notes: tuple[str, ...]  #: each a line
-    is_secret: bool  #: it holds a value that looks like a secret
+    notes: tuple[str, ...]  #: one line each
+    is_secret: bool  #: whether it contains a value that looks like a secret
 
 
 def config_from_file(source: str, kind: str | None, given: Mapping[str, str], folder: Path) -> WrittenConfig:

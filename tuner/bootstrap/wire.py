@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.service import ServiceSpec
     from tuner.core.search.strategies.of_study import Followed, FollowedOnFleet
 
-Say = Callable[[str], object]  #: prints a line for the person at the terminal
+Say = Callable[[str], object]  #: prints a line for the user
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Session:
 class FleetAddress:
     """The scheduler address of a fleet."""
 
-    address: str  #: of the scheduler
+    address: str  #: address of the scheduler
     certs: Path | None
     is_forced: bool
 
@@ -98,8 +98,8 @@ class Parts(NamedTuple):
     box: Box
     store: Store
     progress: Progress
-    say: Say  #: prints a line among the others
-    know_layouts: Sequence[KnowsLayouts]  #: get the new layouts when the grid grows
+    say: Say  #: prints a line between the progress lines
+    know_layouts: Sequence[KnowsLayouts]  #: receive the new layouts when the grid grows
 
 
 class FleetParts(NamedTuple):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class MetricsAsked:
     """The places at which metrics are requested."""
 
-    address: Address | None  #: over HTTP; None: not at all
-    file: Path | None  #: for node_exporter; None: not at all
+    address: Address | None  #: address of the HTTP server; None: no HTTP
+    file: Path | None  #: file for node_exporter; None: no file
 
 
 def parse_metrics_options(address: str | None, file: Path | None, *, is_open: bool) -> MetricsAsked | None:
@@ -56,10 +56,11 @@ def parse_metrics_options(address: str | None, file: Path | None, *, is_open: bo
 class Metrics:
     """Metrics that are being served."""
 
-    observers: tuple[Progress, ...]  #: to be told how the study goes, in this order
-    recall: Callable[[Sequence[WindowRecord]], None]  #: takes what the study's file holds already
-    url: str | None  #: None: not over HTTP
-    grew: Callable[[StudyRecord], None]  #: is told of the study once its grid has grown
+    observers: tuple[Progress, ...]  #: observers of the study's progress, in the order of their calls
+    #: receives the windows that the study file already contains
+    recall: Callable[[Sequence[WindowRecord]], None]
+    url: str | None  #: None: metrics are not served over HTTP
+    grew: Callable[[StudyRecord], None]  #: receives the study when its grid has grown
 
 
 @contextmanager

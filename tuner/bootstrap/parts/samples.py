@@ -19,7 +19,7 @@ class Sampled:
     form: str
     queue: str
     n_messages: int
-    left_out: Mapping[str, int]  #: messages that cannot be cloned, by the reason
+    left_out: Mapping[str, int]  #: number of messages that cannot be cloned, by reason
 
 
 def record_sample(url: str, form: str | None, queue: str | None, n_most: int, into: Path) -> Sampled:

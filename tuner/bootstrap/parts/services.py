@@ -222,7 +222,7 @@ def ready_of(settings: Settings) -> Callable[[Layout], Readiness | None]:
 # The probes, which count the items of a service.
 
 
-CROSS_CHECK_WITHIN = 0.02  #: of a window's items, unless told otherwise
+CROSS_CHECK_WITHIN = 0.02  #: default tolerance, as a share of a window's items
 
 
 def cross_check_of(settings: Settings, around: Surroundings) -> CrossCheck | None:
@@ -304,7 +304,7 @@ def use_clients_of(found: Feeder, settings: Settings, feeder: Feeder, own: Setti
 # The safety limits of a config.
 
 
-EVERY_S = TIMEOUT_S = 10.0  #: of its command, when nobody says otherwise
+EVERY_S = TIMEOUT_S = 10.0  #: defaults for the command of a safety limit: interval, and time limit of a run
 
 
 def brake_of(asked: BrakeSettings | None, clock: Clock, warn: Warn) -> LimitsBrake | None:
