@@ -49,10 +49,10 @@ __all__ = [
 class Command:
     """A command, as listed on the first page of help."""
 
-    panel: str  #: the group it stands in
-    name: str  #: what is typed
+    panel: str  #: group of the command in the help
+    name: str  #: command name, as typed
     summary: str
-    module: str  #: the module that has a function (or a Typer ``app``) for it
+    module: str  #: module that contains the command's function or its Typer ``app``
 
     def load(self) -> typer.Typer:
         """Import the command's module and return its Typer application."""
@@ -69,7 +69,7 @@ class Command:
 
 _HERE = "tuner.cli"
 
-#: In the order of the first page; a new command is one file and one line here.
+#: The commands in the order of the first page. A new command needs one file and one line here.
 COMMANDS = (
     Command("Measure", "demo", "Measure the built-in service for a minute, as an example.", f"{_HERE}.demo"),
     Command(
@@ -123,7 +123,7 @@ Options:
                                 in bash, zsh and fish.
   --show-completion [SHELL]     Print the script that does this.
 """
-#: what may stand in place of a command
+#: options that may stand in place of a command
 ALONE = ("--help", "--version", "--install-completion", "--show-completion")
 
 

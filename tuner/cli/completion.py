@@ -21,7 +21,7 @@ from tuner.core.errors import ConfigError
 
 SHELLS = ("bash", "zsh", "fish")
 
-#: shell -> the script that asks us
+#: shell -> the script that calls tuner for completions
 SCRIPTS = {
     "bash": """\
 # TAB for tuner; needs bash 4 or later.
@@ -58,7 +58,7 @@ class Candidate(NamedTuple):
     """A possible completion of a word."""
 
     word: str
-    about: str = ""  #: one line; empty: it speaks for itself
+    about: str = ""  #: description of one line; empty: the word needs none
 
 
 def completion(asked: str, arguments: Sequence[str]) -> int:

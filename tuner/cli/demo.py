@@ -18,7 +18,7 @@ from tuner.cli.shared.options import (
 )
 from tuner.core.errors import MeasurementError
 
-DISTRIBUTION = "proctuner"  #: what pip installs
+DISTRIBUTION = "proctuner"  #: name of the package for pip
 
 
 def demo(

@@ -12,7 +12,7 @@ from tuner.cli.shared.options import AsJson, Certs, Force, one_of
 from tuner.core.errors import ConfigError
 from tuner.core.text.address import LOOPBACK, PORT
 
-SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
+SCHEMA_VERSION = 1  #: version of the JSON; it increases when a field changes its meaning or is removed
 _EXAMPLES = {
     "scheduler": "tuner fleet scheduler --host 0.0.0.0 --certs fleet-certs",
     "certs": "tuner fleet certs fleet-certs --host staging-1",

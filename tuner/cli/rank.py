@@ -10,7 +10,7 @@ import typer
 from tuner.cli import EXIT_NOTHING, EXIT_WEAKER
 from tuner.cli.shared.options import boxes_of_study, layouts_of_study, one_of
 
-DEFAULT_COSTS = "load,memory"  #: of --pareto
+DEFAULT_COSTS = "load,memory"  #: default of --costs with --pareto
 
 # Options of all commands that read a ranking.
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="Study file from `tuner grid`.")]

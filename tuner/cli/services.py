@@ -11,7 +11,7 @@ import typer
 from tuner.cli.shared.options import AsJson, words_of_services
 from tuner.core.errors import ConfigError
 
-SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
+SCHEMA_VERSION = 1  #: version of the JSON; it increases when a field changes its meaning or is removed
 
 
 def services(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.live import Live
     from tuner.core.ranking.live_status import Board
 
-_EVERY_S = (0.5, 3600.0)  #: from, to
+_EVERY_S = (0.5, 3600.0)  #: shortest and longest interval
 _ALL_LINES = 100_000
 
 

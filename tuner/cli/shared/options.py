@@ -76,8 +76,8 @@ def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
-STDOUT = Path("-")  #: in place of a file's name
-MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes minutes, and means nothing
+STDOUT = Path("-")  #: the file name that stands for standard output
+MOST_CORES = 1024  #: most cores of a prediction; a full grid for more would take minutes and have no use
 
 SERVICE = "Service"
 LAYOUTS, TIME, ORDER, PLACE, FILE = "Layouts", "Time", "Method", "Host", "Files"
@@ -92,11 +92,12 @@ class Setting:
     metavar: str
     help: str
     panel: str
-    place: tuple[str, ...] = ()  #: in the settings; empty: in the section of the study, under its name
-    words: tuple[str, ...] = ()  #: that TAB completes
+    #: path of the setting in a config; empty: the option's name in the section `study`
+    place: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()  #: words that TAB completes
 
 
-#: by the names of parameters; ``grid_name`` is --grid, as a command is called grid
+#: options by parameter name; ``grid_name`` is --grid, because a command is called grid
 SETTINGS = {
     "cores": Setting(
         "N",
@@ -243,7 +244,7 @@ SETTINGS = {
         ("service", "spool"),
     ),
 }
-#: where what was typed goes
+#: path in the config of the setting that each option sets
 PLACES = {name: one.place or ("study", name) for name, one in SETTINGS.items()}
 
 
