@@ -18,7 +18,7 @@ from tuner.core.domain.service import Gate
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.windows.launch_sums import Sums
 
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
+Warn = Callable[[str, str], None]  #: receives a slug from docs/messages.md and a text
 
 
 class Clock(Protocol):
@@ -272,42 +272,44 @@ class CrossCheck:
     """A second probe, whose counts must agree with those of the first."""
 
     probe: Probe
-    within_ratio: float  #: share (0..1) of a window's items by which the two may be apart
-    names: tuple[str, str]  #: of the first and the second, for people
+    within_ratio: float  #: largest difference of the two counts, as a share (0..1) of a window's items
+    names: tuple[str, str]  #: names of the first and the second probe, as printed
 
 
 @dataclass(slots=True)
 class WhileStarting:
     """A callback that a launcher repeats until a launch is ready; an exception from it ends the launch."""
 
-    check: Callable[[], None] = lambda: None  #: set by whoever makes the launch
+    check: Callable[[], None] = lambda: None  #: set by the code that makes the launch
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
     """One host to measure on: the adapters that are needed to measure a window."""
 
-    name: str  #: the host; blocks and windows carry it
+    name: str  #: host name, which is stored with blocks and windows
     clock: Clock
     launcher: Launcher
     probe: Probe
     feeder: Feeder
     sampler: Sampler
     hooks: Hooks
-    cross_check: CrossCheck | None = None  #: None: nobody looks after the probe
-    brake: Brake | None = None  #: None: the user sets no limits
-    #: why a layout does not fit (files, processes, what feeds it), as part of a sentence; None: it does
+    cross_check: CrossCheck | None = None  #: None: no second probe
+    brake: Brake | None = None  #: None: no safety limits
+    #: returns the reason why a layout does not fit this host (files, processes, feeder), as part of a
+    #: sentence; None: it fits
     refuses: Callable[[Layout], str | None] = lambda _layout: None
-    #: memory that a layout may still use; None: nobody can say
+    #: returns the memory that a layout may still use; None: not known
     free_bytes: Callable[[], float | None] = lambda: None
     while_starting: WhileStarting = field(default_factory=WhileStarting)
-    #: opens one more place for a launch on this host, with a separate source, files and guardian; None: there
-    #: is only one
+    #: opens one more place for a launch on this host, with a separate source, files and guardian; None: the
+    #: host has only one place
     another: Callable[[], AbstractContextManager[Box]] | None = None
-    gate: Gate = "freeze"  #: how a launch is made idle while others work
-    #: the feeder of a launch that is paused often, which lets little wait; None: `feeder` itself
+    gate: Gate = "freeze"  #: how a launch is made idle while another one works
+    #: feeder of a launch that is paused often; it keeps the queue short; None: `feeder` itself
     feeder_in_turns: Feeder | None = None
-    looks_every_s: float = 0.0  #: after which an idle worker looks for items again; 0: it finds them at once
+    #: time after which an idle worker looks for items again; 0: it finds new items at once
+    looks_every_s: float = 0.0
 
 
 class LaunchLog(Protocol):

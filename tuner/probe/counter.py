@@ -31,8 +31,8 @@ import threading
 import weakref
 from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Set
 
-DIRECTORY_VARIABLE = "TUNER_COUNTER_DIR"  #: environment variable that names the folder to count in
-SUFFIX = ".counter"  #: a file of another name is not ours
+DIRECTORY_VARIABLE = "TUNER_COUNTER_DIR"  #: environment variable with the folder of counter files
+SUFFIX = ".counter"  #: suffix of counter files; other files are ignored
 VERSION = 1
 
 _MAGIC = int.from_bytes(b"tunercnt", sys.byteorder)
@@ -58,8 +58,8 @@ class Totals(NamedTuple):
     python_cpu_ns: int
     child_cpu_ns: int
     waiting_ns: int
-    n_slots: int  #: slots handed out; a thread that comes after another has ended takes over its slot
-    n_processes: int  #: processes that have a slot at all
+    n_slots: int  #: slots handed out; a new thread may reuse the slot of an ended one
+    n_processes: int  #: processes that have at least one slot
 
 
 # ---------------------------------------------------------------------------------------------- counting
@@ -74,8 +74,8 @@ class Slot:
 
     __slots__ = ("add_stages", "done", "failed")
 
-    done: Callable[[], None]  #: one item was finished well
-    failed: Callable[[], None]  #: one item was finished badly; do not call done() for it
+    done: Callable[[], None]  #: count one item that succeeded
+    failed: Callable[[], None]  #: count one item that failed; do not call done() for it
     add_stages: Callable[
         [int, int, int], None
     ]  #: add (python_cpu_ns, child_cpu_ns, waiting_ns), none negative
@@ -306,9 +306,10 @@ class Reader:
     def __init__(self, directory: str) -> None:
         self._directory = os.fspath(directory)
         self._files: Dict[str, _File] = {}
-        #: their processes are not to be seen: they ended before the first look, or are of another namespace
+        #: files of processes that cannot be found: they ended before the first read, or are in another
+        #: namespace
         self._unmapped: Dict[str, _Unmapped] = {}
-        self._over: Dict[str, List[int]] = {}  #: the last words of processes that were seen, and ended
+        self._over: Dict[str, List[int]] = {}  #: last counts of processes that were found and have ended
 
     def __enter__(self) -> Reader:
         return self
