@@ -11,7 +11,7 @@ from tuner.core.domain.records import StudyRecord, WindowRecord, value_of
 from tuner.core.text.figures import percent, pluralize, render_duration, render_rest
 from tuner.core.text.safe_text import visible
 
-_NAMED = 6  #: layouts; of more the first and the last
+_NAMED = 6  #: largest number of layouts named; of more, the first ones and the last
 
 
 def describe_start(
@@ -78,7 +78,7 @@ def _format_range(low_s: float, high_s: float) -> str:
 # Provisional ranking after a first look.
 
 
-ALIKE_RATIO = 0.1  #: launches and short windows differ so much by chance, whatever they count
+ALIKE_RATIO = 0.1  #: difference that launches and short windows may have by chance, for any number of items
 SIGMAS = 2.0
 
 

@@ -10,7 +10,7 @@ from tuner.core.search.recheck import LEAST_BLOCKS, MOST_FORESEEN, Against, Chec
 from tuner.core.text.figures import percent, pluralize, render_rest
 from tuner.reports.text.formats import Table, render_table
 
-_A_SHIFT = 0.02  #: of the whole box: from here on it is worth a word
+_A_SHIFT = 0.02  #: least change common to all layouts (relative) that is reported
 
 
 def check_sentence(checked: Checked) -> str:

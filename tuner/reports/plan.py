@@ -19,7 +19,7 @@ from tuner.reports.text.formats import Table, render_table
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import What
 
-#: cause -> its name, and what can be done about it
+#: cause -> its name, and the advice against it
 _CAUSES: dict[Cause, tuple[str, str]] = {
     "launch": ("launch noise", "More launches of shorter windows help, longer windows do not"),
     "window": ("window noise", "Longer windows help, more launches do not"),
@@ -45,10 +45,11 @@ class Order:
 class SlicesForecast:
     """Forecast for the requested study if its layouts take turns."""
 
-    n_layouts: int  #: most that take turns; 1: they run one after the other
-    cost: Cost | None  #: None: there was no time to simulate it, or layouts do not take turns
-    why_not: str = ""  #: they do not take turns, a sentence; empty: the study file does not show it
-    was_in_turns: bool = False  #: in the study that the noise is from
+    n_layouts: int  #: largest number of layouts that take turns; 1: layouts run one after the other
+    cost: Cost | None  #: None: no time to simulate it, or layouts do not take turns
+    #: sentence why layouts do not take turns; empty: the study file does not contain the reason
+    why_not: str = ""
+    was_in_turns: bool = False  #: whether layouts took turns in the study from which the noise comes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,12 @@ class Plan:
     order: Order
     pilot: Pilot
     costs: Mapping[ForecastOptions, Cost]
-    savings: tuple[Saving, ...]  #: of the asked study, the most first
+    savings: tuple[Saving, ...]  #: savings for the requested study, largest first
     min_window_s: float
     max_window_s: float
     computed_s: float
-    grows: str | None = None  #: that the grid of the study may grow, a sentence; None: it will not
-    slices: SlicesForecast | None = None  #: None: not asked for
+    grows: str | None = None  #: sentence that the grid of the study may grow; None: it will not grow
+    slices: SlicesForecast | None = None  #: None: not requested
 
 
 def render_plan(plan: Plan) -> str:

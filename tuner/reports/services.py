@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.reports.text.formats import Table, render_table
 
-_WIDTH = 14  #: of the first column
+_WIDTH = 14  #: width of the first column, in characters
 
 
 def render_services(services: Sequence[Mapping[str, Any]]) -> str:

@@ -21,10 +21,11 @@ from tuner.reports.charts.picture import (
 from tuner.reports.comparison.words import explain_change, format_change, format_percent, in_order
 
 _ROW = 22.0
-_MOST = 60  #: rows that are drawn
+_MOST = 60  #: largest number of rows
 _ALL = "all together"
-_LEAST_REACH = 5.0  #: points to either side of no change that are always shown
-_FURTHEST = 2.0  #: an interval that reaches so many times as far as the largest change ends in an arrow
+_LEAST_REACH = 5.0  #: percentage points on either side of zero that the axis always shows
+#: largest extent of an interval, as a multiple of the largest change; a longer one ends in an arrow
+_FURTHEST = 2.0
 
 
 def changes_picture(

@@ -50,7 +50,7 @@ def luminance(colour: str) -> float:
 
 _MARK = 7.0  #: px from the middle of a mark to its edge
 _LINE = 11.0
-_CLEAR = 1.0  #: px between a name and a line
+_CLEAR = 1.0  #: px of free space around a line
 
 Box = tuple[float, float, float, float]  #: left, top, width, height
 
@@ -97,7 +97,7 @@ def _meet(one: Box, other: Box) -> bool:
 # Scales from values to positions in a picture, and their ticks.
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-_FROM_ZERO = 0.55  #: an axis begins at 0 where the smallest value is less than this share of the largest
+_FROM_ZERO = 0.55  #: an axis begins at 0 if the smallest value is less than this share of the largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def tick_texts(ticks: list[float]) -> list[str]:
     return [f"{one:.{digits}f}".replace("-0", "0") if not one else f"{one:.{digits}f}" for one in ticks]
 
 
-_TICK_EVERY = 80.0  #: px of a horizontal axis
+_TICK_EVERY = 80.0  #: px between two ticks of a horizontal axis
 _TICK_EVERY_UP = 32.0
 
 

@@ -24,9 +24,9 @@ from tuner.reports.ranking.groups import NAMES
 from tuner.reports.ranking.ranking_words import level_of, value_ranked_by
 
 _LEFT, _TOP = 46.0, 24.0
-_HIGHEST, _LOWEST = 46.0, 14.0  #: of a cell, px
+_HIGHEST, _LOWEST = 46.0, 14.0  #: largest and smallest height of a cell, px
 _WIDEST = 110.0
-_BAR = 12.0  #: height of the scale of colours
+_BAR = 12.0  #: height of the colour scale, px
 
 
 def heat_map_svg(

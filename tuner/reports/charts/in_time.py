@@ -15,12 +15,12 @@ from tuner.reports.charts.picture import line, words
 
 # Time axis of a chart, without the long pauses of a study.
 
-Span = tuple[float, float]  #: wall seconds from, to
+Span = tuple[float, float]  #: start and end, in wall seconds
 
-_PAUSE_S = 1800.0  #: a pause is cut out when it is longer than this ...
-_PAUSE_RATIO = 0.08  #: ... and than this share of the whole
+_PAUSE_S = 1800.0  #: a pause is cut out if it is longer than this ...
+_PAUSE_RATIO = 0.08  #: ... and longer than this share of the whole time
 _MOST_CUTS = 6
-_CUT = 14.0  #: px that stand for a pause
+_CUT = 14.0  #: width of a cut, px
 _TICK_EVERY = 76.0
 _STEPS_S = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800),
@@ -114,8 +114,9 @@ class Series:
     """Windows in time order; the lists have equal lengths."""
 
     windows: list[WindowRecord] = field(default_factory=list)
-    rates: list[float | None] = field(default_factory=list)  #: items per second; None: it does not count
-    #: the same over its layout's mean on its box, less 1; None also: there is no such mean
+    #: items/s of each window; None: the window is invalid or discarded
+    rates: list[float | None] = field(default_factory=list)
+    #: the same divided by the mean of its layout on its host, less 1; None also if there is no such mean
     off: list[float | None] = field(default_factory=list)
 
     def part(self, first: int, n: int) -> Series:
@@ -159,9 +160,10 @@ class InTime:
     """All measurements of a study, in time order."""
 
     course: Series
-    void: tuple[WindowRecord, ...]  #: its void windows
-    boxes: tuple[str, ...]  #: in the order in which they began
-    stretches: tuple[Span, ...]  #: wall seconds from, to; the pauses between them cut out; none: no launch
+    void: tuple[WindowRecord, ...]  #: invalid windows
+    boxes: tuple[str, ...]  #: hosts in the order of their first launch
+    #: stretches of time in wall seconds, without the long pauses between them; empty: no launch
+    stretches: tuple[Span, ...]
 
 
 def in_time(overview: Overview) -> InTime:
@@ -172,7 +174,7 @@ def in_time(overview: Overview) -> InTime:
     void: list[WindowRecord] = []
     boxes = dict.fromkeys(one.box for _, one in overview.launches)
     of_launch: dict[int, list[float]] = defaultdict(list)
-    first: dict[int, WindowRecord] = {}  #: of each launch
+    first: dict[int, WindowRecord] = {}  #: first window of each launch
     for one in windows:  # up to 100 000, so each is read once
         length_s = one.length_s
         spans.append((one.started_wall_s, one.started_wall_s + length_s))

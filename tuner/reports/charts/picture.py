@@ -10,7 +10,7 @@ from tuner.core.text.safe_text import visible
 
 # SVG elements as text, with all inserted text escaped.
 
-SMALL, USUAL = 11.0, 12.0  #: sizes of text, px
+SMALL, USUAL = 11.0, 12.0  #: font sizes, px
 _WIDE = set("mwMW@%—")
 _NARROW = set("iljtfr.,:;'|! ()[]1")
 
@@ -76,7 +76,7 @@ def _value(value: object) -> str:
     return in_markup(value)
 
 
-WIDE, NARROW = 860, 340  #: px: of a page, of a phone
+WIDE, NARROW = 860, 340  #: width on a page and on a phone, px
 
 _LIGHT = (
     "--bg:#ffffff;--ink:#1b1f24;--muted:#57606a;--line:#8c959f;--grid:#e4e8ec;--band:#f3f5f7;--accent:#0b5cad;"
@@ -92,12 +92,12 @@ _DARK = (
 class DrawnPicture:
     """A chart, and its text for readers who do not see it."""
 
-    name: str  #: of its parts: no other picture of a page has it
+    name: str  #: prefix for the names of its elements, unique on a page
     title: str
-    summary: str  #: what it shows, in a sentence or two
+    summary: str  #: description in one or two sentences
     width: float
     height: float
-    body: str  #: elements
+    body: str  #: SVG elements
 
     def svg(self, *, standalone: bool = False) -> str:
         """Return the chart as SVG; *standalone*: a file with its own style and background."""

@@ -35,7 +35,7 @@ from tuner.reports.ranking.groups import NAMES, group_name, row_group
 from tuner.reports.ranking.ranking_words import level_of, value_ranked_by
 
 _ROW = 22.0
-_MOST = 40  #: rows that are drawn
+_MOST = 40  #: largest number of rows
 
 
 def ranking_svg(overview: Overview, *, width: float = WIDE, standalone: bool = False) -> str:

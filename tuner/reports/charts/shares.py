@@ -30,7 +30,7 @@ _ROW = 24.0
 _MOST = 40
 _TOP = 24.0
 
-#: share -> colour, and the stripes on it, so that colour is not the only sign
+#: share -> colour and stripes, so that the colour is not the only distinction
 _LOOKS: dict[Share, tuple[str, str]] = {
     "python": (frame.BLUE, ""),
     "child": (frame.SKY, ""),

@@ -32,8 +32,9 @@ from tuner.reports.charts.frame import (
 from tuner.reports.charts.in_time import TimeAxis, axis_below, stretches_of, time_axis
 from tuner.reports.charts.picture import SMALL, WIDE, DrawnPicture, element, line, width_of, with_tooltip
 
-_HEIGHT = 220.0  #: px
-_COLOURS = (VERMILLION, GREEN, PURPLE, ORANGE, SKY)  #: none like that of the best layout
+_HEIGHT = 220.0  #: height, px
+#: colours of the other layouts; the best layout has a different one
+_COLOURS = (VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class Turn:
 
     layout: Layout
     block: int
-    at_s: float  #: wall seconds, the middle of the time in which the group's windows were taken
-    ratio: float  #: of its throughput to that of the best layout in the same group
+    at_s: float  #: middle of the group's windows, in wall seconds
+    ratio: float  #: ratio of its throughput to that of the best layout in the same group
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,12 @@ class TurnsSeen:
     """The results of groups of layouts that took turns."""
 
     best: Layout
-    turns: tuple[Turn, ...]  #: in time order; those of the best layout are 1
-    spans: tuple[tuple[float, float], ...]  #: wall seconds from, to: of each group, and of windows alone
+    turns: tuple[Turn, ...]  #: in time order; the ratios of the best layout are 1
+    #: start and end in wall seconds of each group, and of the windows measured alone
+    spans: tuple[tuple[float, float], ...]
     n_groups: int
-    n_without: int  #: of these groups, those without the best layout: they have no turns
-    alone: Turn | None = None  #: the same ratio of two windows alone
+    n_without: int  #: number of groups without the best layout, which have no ratios
+    alone: Turn | None = None  #: ratio of two windows that were measured alone
 
     def of(self, layout: Layout) -> list[Turn]:
         """The turns of one layout."""

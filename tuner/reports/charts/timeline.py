@@ -38,14 +38,15 @@ from tuner.reports.charts.picture import (
 )
 from tuner.reports.model.model import format_signed, items
 
-_PANEL = 130.0  #: height, px
+_PANEL = 130.0  #: height of a panel, px
 _LANE = 20.0
-_BETWEEN_LANES = 38.0  #: from one to the next
-_MOST_LANES = 8  #: of boxes; those beyond share the last one
-_MOST_BLOCKS = 60  #: beyond it drift is shown in even parts, as for a study without whole blocks
+_BETWEEN_LANES = 38.0  #: distance between the tops of two lanes, px
+_MOST_LANES = 8  #: lanes for hosts; further hosts share the last lane
+#: with more blocks, drift is shown in parts of equal length, as in a study without whole blocks
+_MOST_BLOCKS = 60
 _PARTS = 24
-_LEAST = 8  #: windows of such a part
-_MOST_OFF = 0.5  #: beyond so much above or below its layout's mean a window lies at the edge
+_LEAST = 8  #: least number of windows in such a part
+_MOST_OFF = 0.5  #: relative difference from its layout's mean at which a window is drawn at the edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,13 @@ class Moment:
 
     from_s: float
     to_s: float
-    values: tuple[float, ...]  #: items per 10 min of those that count
-    off: tuple[float, ...]  #: the same, as ratios to their layouts' means, less 1
+    values: tuple[float, ...]  #: items per ten minutes of each valid window
+    off: tuple[float, ...]  #: the same as ratios to their layouts' means, less 1
     n_void: int
     n_warming: int
     tooltip: str
     is_best: bool  #: a single window of a layout of rank 1
-    lane: int = 0  #: of its box
+    lane: int = 0  #: lane of its host
 
 
 def timeline_svg(

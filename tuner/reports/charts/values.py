@@ -6,7 +6,8 @@ from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
 from tuner.reports.model.model import interval, items
 from tuner.reports.ranking.groups import row_group
 
-#: at least so much of the largest upper end is shown; an interval that reaches further ends in an arrow
+#: largest end of the axis, as a multiple of the largest mean; an interval that reaches further ends in an
+#: arrow
 MOST_OF_MEAN = 1.6
 
 

@@ -166,7 +166,7 @@ def render_comparison(found: StudyComparison, fmt: str) -> str:
     return "\n".join(parts)
 
 
-#: above the table of all figures but throughput
+#: text above the table of all figures except throughput
 FIGURES_TOLD = (
     "Ratios of the second study to the first, with each layout's own noise. Intervals of a column hold"
     " simultaneously:"

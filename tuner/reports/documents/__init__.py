@@ -52,7 +52,7 @@ _WRITERS: Mapping[str, _Writer] = {
         "jira": jira,
     }.items()
 }
-PAGE_FORMATS = tuple(_WRITERS)  #: what `render_document` takes
+PAGE_FORMATS = tuple(_WRITERS)  #: the formats that `render_document` accepts
 
 
 def render_document(document: Sequence[Block], fmt: str) -> str:

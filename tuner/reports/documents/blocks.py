@@ -48,8 +48,8 @@ class Code:
 class Picture:
     """A picture in a file next to the page."""
 
-    file: str  #: its name, without a folder
-    text: str  #: what it shows, for who does not see it
+    file: str  #: file name without a folder
+    text: str  #: description for readers who cannot see the picture
 
 
 Block = Heading | Paragraph | Note | Bullets | Code | Picture | Table

@@ -26,8 +26,9 @@ from tuner.reports.live.live_words import (
 )
 from tuner.reports.text.cells import Line, Style, cut_cells, pad_cells, width, wrap_cells
 
-_SILENT_S = 15.0  #: what runs says something every other second ...
-_STARTING_SILENT_S = 120.0  #: ... but while a layout starts, which may take so long
+#: normal news arrive every two seconds; after this time without any, their age is printed
+_SILENT_S = 15.0
+_STARTING_SILENT_S = 120.0  #: ... except while a layout starts, which may take this long
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class Look:
     """The terminal that shows the view."""
 
     columns: int
-    lines: int  #: so many at most are drawn
+    lines: int  #: largest number of lines
     now_wall_s: float
-    unicode: bool = True  #: False: ASCII alone
+    unicode: bool = True  #: False: ASCII only
 
 
 def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str | None = None) -> list[Line]:

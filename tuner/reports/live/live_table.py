@@ -13,7 +13,7 @@ from tuner.reports.live.live_words import STATES, describe_place, format_value
 from tuner.reports.text.cells import Line, Style, cut_cells, pad_cells, width, wrap_cells
 
 _WIDEST_BAR, _NARROWEST_BAR, _WIDEST_STATE = 60, 8, 30
-_MOST_FURTHER = 3  #: lines of a reason, beside the first one, where there is room for them
+_MOST_FURTHER = 3  #: largest number of lines of a reason after its first one, if there is room
 _STYLES: dict[State, Style] = {
     "leads": "good", "tied": "good", "open": "", "behind": "dim", "kept-out": "doubtful", "left-out": "bad",
     "failed": "bad", "unseen": "dim",
@@ -79,7 +79,7 @@ class _Columns:
 
     name: int
     value: int
-    bar: int  #: 0: there is no room for one
+    bar: int  #: width in characters; 0: no room for a bar
     windows: int
     state: int
     low: float

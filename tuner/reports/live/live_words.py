@@ -20,9 +20,9 @@ from tuner.core.text.figures import (
 from tuner.core.text.safe_text import printable
 from tuner.reports.ranking.groups import condition_of_claim, describe_groups
 
-_MOST_NAMED = 6  #: layouts in a sentence; the rows show more
+_MOST_NAMED = 6  #: largest number of layouts named in a sentence; the rows show more
 
-#: how layouts without a row are counted: in a full grid, and in a race
+#: names of the states of layouts, in a full grid and in a race
 STATES: tuple[dict[State, str], dict[State, str]] = (
     {"leads": "best so far", "tied": "tied", "open": "not ruled out", "behind": "slower",
      "kept-out": "kept out by a limit", "left-out": "stopped by a safety limit",

@@ -23,9 +23,9 @@ from tuner.reports.model.model import (
 )
 from tuner.reports.text.formats import Table, render_table
 
-_SHOWS = 0.02  #: of an item's own active time: less of others' cannot be told in the load
-_LEAST_DRAWS = 20  #: from which the ends of an interval can be read
-_UNSURE = 0.05  #: of an item's time: known no better than that, it is worth measuring longer
+_SHOWS = 0.02  #: share of an item's active time; less load from other tasks is not reported
+_LEAST_DRAWS = 20  #: least number of draws for an interval
+_UNSURE = 0.05  #: relative uncertainty of an item's time above which a longer measurement is proposed
 _LONGER = "by tuner calibrate CONFIG with more --launches or a longer --window"
 _TERMS = {
     "process_cores": ("each process uses", "cores in addition to its items"),

@@ -20,9 +20,9 @@ from tuner.reports.ranking.ranking_words import headline
 from tuner.reports.ranking.trends import describe_messages, growth_facts, growth_message, loss_message
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
-SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
+SCHEMA_VERSION = 1  #: version of the JSON; it increases when a field changes its meaning or is removed
 
-#: what threads spend their time on, as columns call it
+#: column headers for the shares of the threads' time
 SHARES: dict[Share, str] = {
     "python": "Python",
     "child": "child",

@@ -11,7 +11,7 @@ from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import percent, pluralize
 from tuner.reports.text.formats import Table, render_table
 
-#: fields of `Demands` -> what an item asks for, in the order of its path
+#: fields of `Demands` -> name of the demand, in the order in which an item meets them
 DEMANDS = {
     "gil_s": "Python with the GIL",
     "python_s": "Python without the GIL",
@@ -21,7 +21,7 @@ DEMANDS = {
     "spawn_s": "starting children",
 }
 _LARGE = 1e9
-_NOTHING_S = 0.5e-6  #: of an item: less is the arithmetic of a fit
+_NOTHING_S = 0.5e-6  #: a smaller time per item is a rounding error of the fit and is printed as 0
 
 
 def headline(calibrated: Calibrated) -> list[str]:

@@ -28,9 +28,10 @@ from tuner.reports.model.model import (
 )
 from tuner.reports.text.formats import Table, render_table
 
-MOST_ROWS = 20  #: of the table, unless all are asked for
-_TRIED = 4  #: layouts that the last sentence proposes to measure
-_GOOD = 0.05  #: mean error of layouts left out, up to which the model chooses well what to measure
+MOST_ROWS = 20  #: rows of the table, unless all rows are requested
+_TRIED = 4  #: largest number of layouts that the last sentence proposes to measure
+#: mean error for left-out layouts up to which the model is a good guide to the layouts worth measuring
+_GOOD = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,13 @@ class Predicted:
     """Contents of the report of `tuner predict`."""
 
     calibrated: Calibrated
-    machine: Machine  #: predicted for
+    machine: Machine  #: host of the prediction
     trusted: Trusted
     what_if: WhatIf = field(default_factory=WhatIf)
-    today: Trusted | None = None  #: the same layouts without the changes; None: nothing is changed
-    residence_p95_s: Mapping[Layout, float] | None = None  #: None: the network does not tell
-    by: str = "network"  #: or simulation
+    today: Trusted | None = None  #: the same layouts without the changes; None: no changes
+    #: 95th percentile of the time of an item, in seconds; None: not known (the network does not give it)
+    residence_p95_s: Mapping[Layout, float] | None = None
+    by: str = "network"  #: method: network or simulation
 
 
 def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS, above: str = "") -> str:

@@ -18,7 +18,7 @@ from tuner.reports.text.formats import Table, render_table
 TITLE = "Processes or threads?"
 _NAMES: dict[Shape, str] = {"processes": "processes", "threads": "threads", "both": "both"}
 _STANDINGS: dict[Standing, str] = {"best": "best", "as-good": "may be as good", "slower": "slower"}
-_CHEAPER = 0.8  #: of the memory: from here on it is worth a word
+_CHEAPER = 0.8  #: a layout is mentioned if it needs less than this share of the memory
 
 
 def render_shapes(

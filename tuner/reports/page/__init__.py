@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tuner.reports.page.blocks import Section
     from tuner.reports.ranking.first_screen import Starts
 
-#: a page that would be larger has no pictures of their own for phones
+#: a page that would be larger has no separate pictures for phones
 FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
 
 

@@ -14,11 +14,11 @@ from tuner.reports.text.formats import Table
 class Limits:
     """Sizes above which a page shows less, which bound its total size."""
 
-    rows: int  #: of a table
-    windows: int  #: of the table of windows
-    marks: int  #: of the picture of windows
-    narrow_marks: int  #: the same on a phone
-    tips: int  #: marks of a picture that show their figures
+    rows: int  #: rows of a table
+    windows: int  #: rows of the table of windows
+    marks: int  #: marks in the picture of windows
+    narrow_marks: int  #: marks in the same picture on a phone
+    tips: int  #: marks of a picture that have a tooltip
 
 
 FULL = Limits(rows=600, windows=400, marks=400, narrow_marks=120, tips=250)
@@ -49,11 +49,11 @@ class Drawn:
 class Shown:
     """A table; collapsed if a picture above it shows the same."""
 
-    name: str  #: of this page, no other has it
+    name: str  #: name that is unique on the page
     caption: str
     table: Table
     is_folded: bool = False
-    left_out: str = ""  #: what is not in it, a sentence
+    left_out: str = ""  #: sentence about the rows that are left out
     block: str = field(default="table", init=False)
 
 
@@ -62,7 +62,7 @@ class Facts:
     """Names with their values."""
 
     rows: Sequence[tuple[str, str]]
-    is_large: bool = False  #: the few that everybody looks for
+    is_large: bool = False  #: whether the facts are shown large, because most readers look for them
     block: str = field(default="facts", init=False)
 
 
@@ -91,7 +91,7 @@ Block = Text | Drawn | Shown | Facts | CodeText | Subheading
 class Section:
     """A heading and the blocks below it."""
 
-    name: str  #: for links
+    name: str  #: name for links
     title: str
     blocks: Sequence[Block]
 

@@ -14,7 +14,7 @@ from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, thin_
 from tuner.reports.ranking.boxes import boxes_notes, level_cells
 from tuner.reports.text.formats import Table
 
-_MOST_BOXES = 8  #: with a column each, where facts are set side by side
+_MOST_BOXES = 8  #: largest number of hosts with a column each in the comparison of facts
 
 
 def boxes_sections(overview: Overview, limits: Limits) -> list[Section]:

@@ -10,9 +10,9 @@ from importlib.resources import files
 from tuner import __version__
 from tuner.reports.page.blocks import Section
 
-GENERATOR = "tuner report"  #: every page names it as its maker, by which a file is known as one of ours
-HEAD_BYTES = 2000  #: the generator is named within so many
-LONGEST_NAME = 120  #: of a service or a file, in headings
+GENERATOR = "tuner report"  #: generator in the head of every page, by which tuner recognizes its own files
+HEAD_BYTES = 2000  #: the generator is within this many bytes of a page
+LONGEST_NAME = 120  #: characters of the name of a service or file in headings
 
 
 def document(

@@ -27,7 +27,7 @@ from tuner.reports.text.formats import Table
 _FIXED_WORK = (
     "fixed work: CPU time of the same computation in each window. It increases when the host becomes slower."
 )
-_MOST_TOLD = 40  #: void windows and failed launches with a row each
+_MOST_TOLD = 40  #: largest number of invalid windows and failed launches with a row each
 
 
 def time_section(overview: Overview, limits: Limits) -> Section:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-_LONGEST = 120  #: characters of a name
+_LONGEST = 120  #: largest length of a name, in characters
 
 
 def render_index(studies: Sequence[Mapping[str, Any]]) -> str:

@@ -15,7 +15,7 @@ from tuner.core.text.figures import format_kept_size, percent, pluralize, render
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Text
 
-#: what a study knows of where it ran, in the words of a reader; the rest follows under its own name
+#: names for facts about the host; other facts keep their own names
 _WORDS = {
     "host": "host",
     "os": "operating system",
@@ -46,7 +46,7 @@ _WORDS = {
     "user": "user",
 }
 
-#: what a config must not say, as it belongs to another strategy
+#: settings that a config must not contain, because they belong to another strategy
 _OF_OTHER_STRATEGY = {"all": ("within", "kind", "min_window"), "race": ("repeats", "windows_per_launch")}
 
 

@@ -10,7 +10,7 @@ from tuner.core.text.figures import list_names, render_duration, render_rest
 from tuner.reports.model.model import items, load
 from tuner.reports.page.blocks import Block, Facts, Section, Text
 
-_MOST_BOXES = 24  #: with a row each
+_MOST_BOXES = 24  #: largest number of hosts with a row each
 _PHASES = {
     "starting": "starting",
     "warming-up": "warming up",

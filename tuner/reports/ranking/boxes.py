@@ -15,8 +15,8 @@ from tuner.core.text.figures import first_of, pluralize
 from tuner.reports.ranking.ranking_cells import interval_cell, times_cell
 from tuner.reports.text.formats import Table
 
-_MOST_TOLD = 3  #: boxes, and layouts, with a sentence each
-_MOST_ROWS = 40  #: of the table beside a ranking
+_MOST_TOLD = 3  #: largest number of hosts, and of layouts, with a sentence each
+_MOST_ROWS = 40  #: largest number of rows of the table next to a ranking
 
 
 def boxes_notes(ranking: Ranking) -> list[str]:

@@ -21,8 +21,9 @@ from tuner.reports.ranking.trends import describe_trends
 # Settings that permit disturbances which the defaults exclude; each answer based on them mentions them.
 
 USUAL_ATTEMPTS = 3
-USUAL_SHORTEST_S = 60.0  #: of a window
-USUAL_SHORTEST_IN_TURNS_S = 20.0  #: the same of layouts that take turns, as noise of the host is shared
+USUAL_SHORTEST_S = 60.0  #: usual shortest window
+#: the same for layouts that take turns; it can be short because they share the host's noise
+USUAL_SHORTEST_IN_TURNS_S = 20.0
 
 
 def find_weakened(study: StudyRecord) -> tuple[str, ...]:
@@ -53,7 +54,7 @@ def find_weakened(study: StudyRecord) -> tuple[str, ...]:
     return tuple(found)
 
 
-LEAST_TOLD_CORES = 0.005  #: less than that is shown as nothing
+LEAST_TOLD_CORES = 0.005  #: smallest number of cores that is reported
 
 
 def others_cores(others: Others) -> str:

@@ -21,7 +21,7 @@ from tuner.reports.ranking.ranking_words import level_of, reservations
 # Layouts that are not slower than the best, and the choice among them.
 
 _MOST_TIES = 8
-_CHEAPER = 0.95  #: of the memory: from here on it is worth a word
+_CHEAPER = 0.95  #: a layout is mentioned if it needs less than this share of the memory
 
 
 def tied_with_best(ranking: Ranking) -> list[RankedLayout]:
@@ -70,7 +70,8 @@ def _cheapest(best: RankedLayout, tied: Sequence[RankedLayout], within: float) -
     ]
 
 
-_DOUBTFUL = ("disturbed", "invalid-windows", "few-clients", "first-look")  #: next steps before any other use
+#: next steps that come before any use of the result
+_DOUBTFUL = ("disturbed", "invalid-windows", "few-clients", "first-look")
 NAME_CURRENT = "To compare it with the layout in use, add --current LAYOUT."
 
 

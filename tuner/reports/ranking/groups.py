@@ -18,12 +18,13 @@ NAMES: dict[Group, str] = {
     "slower": "slower",
 }
 NOT_RANKED = "not ranked"
-#: what is assumed where noise is pooled over all layouts
+#: assumption when noise is pooled over all layouts
 SCATTER = "if all layouts have similar noise"
-#: what a calibrated race assumes beyond that: a layout that is alone in being better is found by chance only
+#: further assumption of a calibrated race: a layout that is better than all similar ones is found only by
+#: chance
 SMOOTH = "if similar layouts have similar throughput and all layouts similar noise"
-THESE_HOURS = "in hours like those measured"  #: a study of a few hours does not know a day
-_MOST_TOLD = 1000  #: launches: more than that nobody makes to know it
+THESE_HOURS = "in hours like those measured"  #: a study of a few hours does not cover a whole day
+_MOST_TOLD = 1000  #: largest printed number of launches; nobody would make more for this result
 
 
 def group_name(group: Group, objective: str = "throughput") -> str:

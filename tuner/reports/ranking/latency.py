@@ -14,8 +14,8 @@ from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking
 from tuner.core.text.figures import per_second, percent
 from tuner.reports.text.formats import Table
 
-_BEHIND_RATIO = 0.03  #: more than that of what was due is missing ...
-_BEHIND_SDS = 4.0  #: ... and more than Poisson arrivals vary: the layout does not keep up
+_BEHIND_RATIO = 0.03  #: a layout cannot keep up if more than this share of the due requests is missing ...
+_BEHIND_SDS = 4.0  #: ... and more than this many standard deviations of Poisson arrivals
 
 AT_SATURATION = (
     "Every client was always busy, so latency is clients / throughput and does not describe a layout."

@@ -12,8 +12,9 @@ from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.text.figures import first_of
 from tuner.reports.text.formats import Table
 
-_HEADERS: dict[Quantity, str] = {"load": "settled load"}  #: load1 has a column of its own elsewhere
-_MOST_TOLD = 3  #: open layouts with a sentence each
+#: headers that differ, because load1 has a separate column elsewhere
+_HEADERS: dict[Quantity, str] = {"load": "settled load"}
+_MOST_TOLD = 3  #: largest number of undecided layouts with a sentence each
 
 
 def describe_limits(ranking: Ranking) -> str:

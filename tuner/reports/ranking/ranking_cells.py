@@ -7,7 +7,8 @@ from collections.abc import Callable
 from tuner.core.ranking.ranked import RankedLayout
 from tuner.core.stats.interval import Estimate
 
-_LARGE = 1e9  #: from here on in powers of ten: a limit as far out says no more than that nothing is known
+#: larger values are printed in powers of ten: a limit that large only means that nothing is known
+_LARGE = 1e9
 
 
 def load_cell(row: RankedLayout) -> str:

@@ -23,7 +23,7 @@ from tuner.reports.ranking.ranking_words import notes, value_ranked_by
 from tuner.reports.ranking.trends import growth_facts, longer_facts, trend_messages
 from tuner.reports.text.formats import Table
 
-SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
+SCHEMA_VERSION = 1  #: version of the JSON; it increases when a field changes its meaning or is removed
 
 
 def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:

@@ -25,7 +25,7 @@ from tuner.reports.ranking.limits import describe_limits
 from tuner.reports.ranking.next_step import grown_sentences
 from tuner.reports.ranking.trends import describe_trends
 
-#: the figures of load, a sentence each
+#: definitions of the figures of load, one sentence each
 LOAD_TOLD = (
     "load (max): mean and maximum of load1, the 1-minute load average, which still includes some load of the"
     " previous layout."

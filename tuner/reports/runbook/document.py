@@ -35,10 +35,10 @@ from tuner.reports.runbook.steps import apply_steps, repeat_steps, roll_back_ste
 from tuner.reports.text.formats import Table
 
 REPEAT_AFTER_S = 90 * 86400.0
-#: next steps that the page itself has: what to apply, and after that the command to check it later
+#: next steps that the page itself contains: the files to apply, and the command for a later check
 OF_RUNBOOK = ("export", "check-later")
-_MOST_ROWS = 8  #: of the table, beside the layout in use: `tuner rank` shows them all
-_MOST_FURTHER_ROWS = 12  #: of the tables of limits and trade-offs
+_MOST_ROWS = 8  #: largest number of rows, not counting the layout in use; `tuner rank` shows all rows
+_MOST_FURTHER_ROWS = 12  #: the same for the tables of limits and trade-offs
 
 
 def chosen(ranking: Ranking) -> Layout | None:

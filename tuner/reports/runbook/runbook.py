@@ -28,7 +28,7 @@ from tuner.reports.documents import PAGE_FORMATS
 from tuner.reports.documents.blocks import Picture
 from tuner.reports.text.formats import escape
 
-#: format -> (before, after) of a one-line comment
+#: format -> text before and after a one-line comment
 COMMENTS = {
     "markdown": ("<!-- ", " -->"),
     "github": ("<!-- ", " -->"),
@@ -273,7 +273,7 @@ class Pictures:
     """References to the pictures for a page, and the text of each file."""
 
     blocks: tuple[Picture, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)  #: name -> SVG
+    files: Mapping[str, str] = field(default_factory=dict)  #: file name -> SVG
 
 
 def runbook_pictures(overview: Overview, stem: str) -> Pictures:

@@ -18,7 +18,7 @@ from tuner.reports.snippets import fitting_kinds
 
 _FILE = "the file that started the study"
 _WHY_AGAIN = "It is needed again because the study stores no secrets."
-_MOST_STARTS = 4  #: of programs that differ by their number
+_MOST_STARTS = 4  #: largest number of start commands for programs that differ only in their number
 
 
 def apply_steps(

@@ -7,7 +7,8 @@ import shlex
 from tuner.core.domain.rollout import Rollout, has_number
 from tuner.reports.snippets.text import comment, comment_header, describe_limits, printable, with_number
 
-_KILLED_AFTER_S = 5  #: by honcho when the first one has ended, by foreman when they were told to
+#: honcho kills this long after the first process has ended, foreman after the signal to stop
+_KILLED_AFTER_S = 5
 
 
 def procfile(rollout: Rollout) -> str:

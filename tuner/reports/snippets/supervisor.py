@@ -9,7 +9,7 @@ from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.reports.snippets.text import Unfit, comment, comment_header, describe_limits, printable, slug
 
 _NUMBER = "%(process_num)d"
-#: a blank before these begins a comment, in quotes, too
+#: positions where supervisor begins a comment, even within quotes
 _COMMENT = re.compile(r"(?<=\s)(?=[;#])")
 
 
@@ -54,7 +54,7 @@ def supervisor(rollout: Rollout) -> str:
     return comment(about, ";") + "\n".join(lines) + "\n"
 
 
-_REOPENED = "''"  #: within single quotes: ends them and begins them anew
+_REOPENED = "''"  #: ends a quoted string and begins a new one
 
 
 def _printable(words: list[str]) -> list[str]:

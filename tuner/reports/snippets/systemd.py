@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.reports.snippets.text import comment, comment_command, comment_header, overriding, slug
 
-#: what setrlimit calls resources that systemd has a key for
+#: setrlimit resources for which systemd has a key
 _LIMITS = {
     *("as", "core", "cpu", "data", "fsize", "memlock", "msgqueue", "nice", "nofile", "nproc"),
     *("rss", "rtprio", "rttime", "sigpending", "stack"),

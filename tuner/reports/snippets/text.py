@@ -10,7 +10,7 @@ from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.core.errors import ConfigError
 from tuner.core.text.safe_text import number_unprintable
 
-WIDTH = 110  #: of comments
+WIDTH = 110  #: line length of comments
 
 
 class Unfit(ConfigError):

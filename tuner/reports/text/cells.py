@@ -9,9 +9,9 @@ from typing import Literal
 
 # Tables for a terminal that is narrower than they are: columns that do not fit come below.
 
-_RULE = re.compile(r"-+(?:  -+)+")  #: below the headers of a table in the format "simple"
-_GAP = 2  #: blanks between columns
-_NAMES_ROWS = "layout"  #: the header of what a row is of, where that is not its first column
+_RULE = re.compile(r"-+(?:  -+)+")  #: rule below the headers of a table in the format "simple"
+_GAP = 2  #: spaces between columns
+_NAMES_ROWS = "layout"  #: header of the column that names the rows if it is the second one
 
 _Span = tuple[int, int]
 
