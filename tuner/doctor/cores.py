@@ -12,24 +12,24 @@ from tuner.core.text.figures import busy_cores, percent, pluralize, render_size
 from tuner.core.windows.validity import FOREIGN_SHARE_RATIO
 from tuner.doctor.service import UNKNOWN, Finding, doubtful, fine
 
-#: whose clock does not follow load; intel_pstate's "powersave" does, as all others do
+#: governors with a constant clock; all others follow the load, even "powersave" of intel_pstate
 _STEADY_GOVERNORS = frozenset({"performance"})
-_NAMED = 3  #: neighbours
+_NAMED = 3  #: largest number of busy processes that are named
 
 
 @dataclass(frozen=True, slots=True)
 class CoresSeen:
     """The CPUs of the host that tuner may use."""
 
-    offered: float  #: cores' worth of time
-    why: str  #: what sets that
-    cpus: frozenset[int]  #: we may run on these
-    wanted: int  #: cores that the layouts are for
-    siblings: Mapping[int, frozenset[int]] | None  #: the CPUs of each one's core, itself among them
-    governors: frozenset[str] | None  #: of our CPUs
+    offered: float  #: CPU time per second that tuner may use, in cores
+    why: str  #: the limit that sets `offered`
+    cpus: frozenset[int]  #: CPUs on which tuner may run
+    wanted: int  #: number of cores that the layouts are planned for
+    siblings: Mapping[int, frozenset[int]] | None  #: CPU -> all CPUs of its core, itself included
+    governors: frozenset[str] | None  #: governors of these CPUs
     has_turbo: bool | None
-    virtual: str  #: what the box says of a hypervisor; empty: nothing
-    steal_ratio: float | None  #: of all CPU time since boot
+    virtual: str  #: the hypervisor that the host reports; empty: none
+    steal_ratio: float | None  #: share of all CPU time since boot
 
     @property
     def held_to(self) -> frozenset[int]:
@@ -51,10 +51,10 @@ class Neighbours:
     """CPU use of other processes on the host within some seconds."""
 
     seconds: float
-    foreign_cores: float  #: mean
-    stolen_cores: float  #: mean
-    limit_cores: float  #: from which on a window is void
-    busiest: tuple[Busy, ...]  #: the most first
+    foreign_cores: float  #: mean use by other processes
+    stolen_cores: float  #: mean time stolen by the hypervisor
+    limit_cores: float  #: use by other processes above which a window is invalid
+    busiest: tuple[Busy, ...]  #: busiest processes, busiest first
 
 
 def cores_findings(seen: CoresSeen) -> Iterator[Finding]:
@@ -207,9 +207,10 @@ def _is(n: int) -> str:
 # Facts that the kernel reports about a running service, and the effect of missing ones on a study.
 
 
-#: read through the kernel and a device, not from memory: kernel/time/clocksource.c rates them lowest
+#: clocks read from a device instead of memory, which is slow (lowest ratings in kernel/time/clocksource.c)
 SLOW_CLOCKS = frozenset({"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"})
-#: of Yama: from here on nobody of the same user may look (Documentation/admin-guide/LSM/Yama.rst)
+#: least value of Yama's ptrace_scope with which only an administrator may trace
+#: (Documentation/admin-guide/LSM/Yama.rst)
 _PTRACE_ADMIN_ONLY = 2
 
 
@@ -217,16 +218,17 @@ _PTRACE_ADMIN_ONLY = 2
 class KernelSeen:
     """Facts that this kernel reports about itself and about processes."""
 
-    container: str  #: that we are in one, and what its figures are of; empty: in none
-    has_pressure: bool  #: /proc/pressure (PSI), or in a container its cgroup's
+    #: sentence about the container in which tuner runs, and the scope of its figures; empty: no container
+    container: str
+    has_pressure: bool  #: /proc/pressure (PSI) or, in a container, the pressure of its cgroup
     has_pss: bool  #: /proc/PID/smaps_rollup
-    has_run_delays: bool  #: /proc/PID/schedstat, filled in
+    has_run_delays: bool  #: /proc/PID/schedstat with values
     delay_accounting: bool | None  #: kernel.task_delayacct
     has_syscalls: bool  #: /proc/PID/syscall
-    ptrace_scope: int | None  #: of Yama; None: no Yama
+    ptrace_scope: int | None  #: value of Yama's ptrace_scope; None: no Yama
     is_root: bool
     clock: str | None  #: the clock source in use
-    clock_read_s: float  #: time of one reading, measured
+    clock_read_s: float  #: measured time of one reading
     swap_used_bytes: int | None
     memory_available_bytes: int | None
 

@@ -37,7 +37,7 @@ from tuner.doctor.service import (
     worst_first,
 )
 
-SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
+SCHEMA_VERSION = 1  #: version of the JSON; it increases when a field changes its meaning or is removed
 
 
 def render_findings(findings: Sequence[Finding], *, width: int = 100) -> str:
@@ -89,14 +89,14 @@ class BoxSeen:
     """All facts that `tuner doctor` examines."""
 
     cores: CoresSeen
-    neighbours: Neighbours | None  #: None: nobody looked
+    neighbours: Neighbours | None  #: None: not measured
     kernel: KernelSeen
     lock: LockSeen
     tools: tuple[ToolSeen, ...]
     room: Room
     servers: tuple[ServerSeen, ...]
     interpreters: Mapping[str, InterpreterSeen]  #: by variant
-    threads: tuple[ThreadsSeen, ...] = ()  #: of a script
+    threads: tuple[ThreadsSeen, ...] = ()  #: checks of scripts only
     counters: tuple[CounterSeen, ...] = ()
     queues: tuple[QueueSeen, ...] = ()
 

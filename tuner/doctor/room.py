@@ -9,36 +9,38 @@ from tuner.core.domain.layout import Layout
 from tuner.core.text.figures import render_size
 from tuner.doctor.service import Finding, PortSeen, blocking, doubtful, fine, port_finding
 
-#: A worker process of the crash processor with six threads had up to 51 open: for each child that starts
-#: six ends of pipes and /dev/null, and the locks of its items (bench/room.py).
+#: A worker process of the crash processor with six threads had up to 51 open files: six pipe ends and
+#: /dev/null for each child that starts, and the locks of its items (bench/room.py).
 _FILES_PER_PROCESS, _FILES_PER_THREAD = 10, 7
 _FEWEST_FILES_PER_THREAD = 3
-#: tuner, supervisord, guardian, feeder and probe, each with a thread or two
+#: processes and threads of tuner, supervisord, guardian, feeder and probe
 _TASKS_OF_TUNER = 16
-#: A second of a launch takes some 50 bytes of a study's file (simulated, windows of 20 s to 10 minutes) to
-#: 208 (measured, windows of 20 s); an empty file has 82 kB (bench/room.py).
+#: A second of a launch takes 50 bytes (simulated, windows of 20 s to 10 minutes) to 208 bytes (measured,
+#: windows of 20 s) of a study's file; an empty file has 82 kB (bench/room.py).
 _BYTES_PER_S, _BYTES_OF_FILE = 250, 100_000
-_WARMUP_S = 60.0  #: of a launch, and its start and stop
-#: what a race without a budget is taken for: it may stop after 2, and asks for more of those that lead
+_WARMUP_S = 60.0  #: start, warm-up and stop of a launch
+#: assumed launches per layout of a race without a budget; a race may stop after 2, and makes more of the best
+#: layouts
 _LAUNCHES_OF_A_RACE = 20
-#: A synthetic crash takes 27 kB of the spool (100 filled in), and while that is filled its dump lies there
-#: twice; the symbols are 4.5 to 4.9 times as large as the largest of them (5.6 MB and 560 kB).
+#: A synthetic crash takes 27 kB of the spool (100 were filled in), and its dump exists twice while the spool
+#: is filled; all symbols are 4.5 to 4.9 times as large as the largest file of them (5.6 MB and 560 kB).
 _BYTES_PER_ITEM, _SYMBOL_FILES, _BYTES_OF_SMALL_SYMBOLS = 54_000, 5, 200_000
-LARGEST_SYMBOLS_BYTES = 560_000  #: unless told, as `crash-processor fill` has it
-#: A copy of a dump has a folder, annotations and a place in the queue (50 copies of 5 filled in: 8.6 kB).
+#: size of the largest symbol file that `crash-processor fill` makes by default
+LARGEST_SYMBOLS_BYTES = 560_000
+#: A copy of a dump has a folder, annotations and a queue entry (50 copies of 5 dumps filled in: 8.6 kB each).
 _BYTES_BESIDE_DUMP, _BLOCK_BYTES = 9_000, 4096
-LOGS_BYTES = 100 * 1024**2  #: for what the service logs, which nobody knows beforehand
+LOGS_BYTES = 100 * 1024**2  #: reserve for the logs of the service, whose size is not known in advance
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
     """Resources that the largest of the layouts needs."""
 
-    of_supervisord: int  #: files that it keeps open
-    of_worker: int  #: files that one worker process may have open, about
-    of_generator: int  #: connections of the load generator; 0: there is none
-    tasks: int  #: processes and threads, children and tuner's own included
-    largest: Layout  #: that has the most tasks
+    of_supervisord: int  #: files that supervisord keeps open
+    of_worker: int  #: approximate number of files that one worker process may have open
+    of_generator: int  #: connections of the load generator; 0: no generator
+    tasks: int  #: processes and threads, including children and tuner's own
+    largest: Layout  #: layout with the most tasks
 
 
 def sum_needs(
@@ -78,17 +80,17 @@ def sum_needs(
 class TaskLimit:
     """A limit on processes and threads together."""
 
-    name: str  #: what sets it, for people
+    name: str  #: source of the limit, as printed
     most: int
-    used: int  #: of it, now
+    used: int  #: present number of tasks that count against it
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsSeen:
     """Limits of this process and of the workers; None: no limit."""
 
-    files: int | None  #: the soft limit, which workers get
-    files_hard: int | None  #: to which supervisord and the load generator raise their own
+    files: int | None  #: soft limit, which applies to workers
+    files_hard: int | None  #: hard limit, to which supervisord and the load generator raise their own limits
     tasks: tuple[TaskLimit, ...]
 
 
@@ -115,7 +117,7 @@ class Planned:
     """Properties of a study that determine the size of its file."""
 
     n_layouts: int
-    n_blocks: int  #: 0: a race
+    n_blocks: int  #: 0: the study is a race
     windows_per_launch: int
     window_s: float
     budget_s: float | None
@@ -146,12 +148,12 @@ class FolderSeen:
     """A folder that a study writes to."""
 
     path: str
-    what: str  #: is written there
-    needed_bytes: int  #: about; 0: nobody knows
-    free_bytes: int | None  #: for us; None: the folder is not there
+    what: str  #: description of the data written there
+    needed_bytes: int  #: approximate; 0: unknown
+    free_bytes: int | None  #: free space for this user; None: the folder does not exist
     can_write: bool
-    disk: int = 0  #: folders of the same one share what is free (st_dev)
-    has_logs: bool = False  #: launches log to it
+    disk: int = 0  #: id of its disk (st_dev); folders on one disk share its free space
+    has_logs: bool = False  #: whether launches write logs to it
 
 
 def disk_findings(folders: Iterable[FolderSeen]) -> Iterator[Finding]:

@@ -15,8 +15,8 @@ class ToolSeen:
     """A program, package or input that every launch needs."""
 
     check: str
-    found: str  #: its version or path; empty: it is not there, or cannot be used
-    problem: str  #: why not
+    found: str  #: version or path; empty: it is missing or cannot be used
+    problem: str  #: reason why it cannot be used
     cure: str
 
 
@@ -25,36 +25,39 @@ class PortSeen:
     """A port of this host to which requests are sent, or that a ready check tests."""
 
     address: str
-    named_by: str  #: the key of the config
-    is_bound_by_command: bool  #: the service's command names it: it listens there itself
-    is_elsewhere: bool  #: the command names another one: this is of what stands before the service
-    listener: str  #: who listens there now; empty: nobody
+    named_by: str  #: config key that names the port
+    #: whether the service's command names the port, so that the service listens there
+    is_bound_by_command: bool
+    #: whether the command names another port, so that this one belongs to a proxy in front of the service
+    is_elsewhere: bool
+    listener: str  #: process that listens there now; empty: none
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
     """A server that the config names, with the result of one request."""
 
-    where: str  #: without user and password
+    where: str  #: address without user and password
     named_by: str
-    problem: str  #: empty: it answered
-    answer: str  #: what it answered, or that it accepts connections
-    may_be_started: bool  #: a hook may start it later
-    needed_by_tuner: bool  #: it counts or feeds; else only the service is told of it
-    cure: str = ""  #: where it is there, and refuses; empty: it is not there
+    problem: str  #: empty: the server answered
+    answer: str  #: its answer, or that it accepts connections
+    may_be_started: bool  #: whether a hook of the study may start it later
+    needed_by_tuner: bool  #: whether the probe or feeder uses it; otherwise only the service does
+    cure: str = ""  #: remedy if the server runs but refuses the request; empty: it does not run
 
 
 @dataclass(frozen=True, slots=True)
 class InterpreterSeen:
     """The Python interpreter of the workers, as it reports itself; empty: unknown."""
 
-    version: str = ""  #: CPython 3.13.1
-    gil: str = ""  #: on, off
+    version: str = ""  #: such as CPython 3.13.1
+    gil: str = ""  #: on or off
     is_debug: bool = False
-    spawn_path: str = ""  #: vfork+exec, fork+exec, posix_spawn
-    starts_children: bool = False  #: the service is known to start one for each item
-    numeric_packages: tuple[str, ...] = ()  #: that it can import, and that start threads
-    set_variables: Mapping[str, str] = field(default_factory=dict)  #: that say how many, of `VARIABLES`
+    spawn_path: str = ""  #: vfork+exec, fork+exec or posix_spawn
+    starts_children: bool = False  #: whether the service is known to start a child for each item
+    numeric_packages: tuple[str, ...] = ()  #: importable packages that start threads
+    #: those of `VARIABLES` that set the number of these threads
+    set_variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class LockSeen:
     """The lock that allows one tuner at a time on a host."""
 
     path: str
-    holder: str  #: who has it; empty: nobody
+    holder: str  #: process that holds the lock; empty: none
 
 
 def tool_finding(seen: ToolSeen) -> Finding:
@@ -204,7 +207,8 @@ class ThreadsSeen:
     """Whether the command of a script receives the number of threads."""
 
     command: Sequence[str]
-    alike: tuple[Layout, Layout] | None  #: two layouts that it is started alike in; None: it is told
+    #: two layouts with the same command line; None: the command gets the number of threads
+    alike: tuple[Layout, Layout] | None
 
     @property
     def problem(self) -> str:
@@ -231,7 +235,7 @@ class CounterSeen:
     """Whether a script that should count its own items mentions the counter."""
 
     command: Sequence[str]
-    is_mentioned: bool  #: a file of the command mentions the counter
+    is_mentioned: bool  #: whether a file of the command mentions the counter
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +243,7 @@ class QueueSeen:
     """The queue that the study would feed."""
 
     where: str
-    problem: str  #: why it cannot be fed; empty: it can
+    problem: str  #: reason why it cannot be fed; empty: none
     cure: str
 
 
@@ -282,11 +286,11 @@ _ORDER = ("blocker", "warn", "ok")
 class Finding:
     """The result of one check of `tuner doctor`; its fields are those of the JSON."""
 
-    check: str  #: what was looked at, the same word whatever was found
-    level: Level  #: blocker: a study would fail, or measure something else
-    found: str  #: what is there
-    effect: str  #: on the answer; empty: none
-    cure: str  #: what to do; empty: nothing
+    check: str  #: name of the check, the same for every result
+    level: Level  #: blocker: a study would fail or measure something else
+    found: str  #: the fact found
+    effect: str  #: effect on the answer; empty: none
+    cure: str  #: remedy; empty: none needed
 
 
 def fine(check: str, found: str, effect: str = "") -> Finding:

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 _ACCEPTS = "accepts connections"
 _NOT_YET = "does not answer yet; the study has to start it"
-_ANSWER_S = 5.0  #: for one server
+_ANSWER_S = 5.0  #: time limit for the answer of one server
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A server that tuner itself queries."""
 
-    key: str  #: of the config
+    key: str  #: key in the config
     url: str
-    ask: Callable[[], None]  #: a question that changes nothing
+    ask: Callable[[], None]  #: sends a request that changes nothing
     answer: str = "answers"
 
 
@@ -206,7 +206,8 @@ def queue_seen(settings: Settings) -> Iterator[QueueSeen]:
 # Properties of the Python interpreter of each variant's workers.
 
 
-_NUMERIC_PACKAGES = ("numpy", "scipy", "sklearn", "numexpr", "torch", "onnxruntime")  #: that start threads
+#: packages that start threads
+_NUMERIC_PACKAGES = ("numpy", "scipy", "sklearn", "numexpr", "torch", "onnxruntime")
 # Version and build of the interpreter. Since 3.13, subprocess uses posix_spawn where this can close the
 # other files; otherwise, and in older versions, it uses vfork where available. Since 3.14 there is no
 # _USE_VFORK: vfork is always used.
