@@ -26,9 +26,9 @@ from tuner.reports.live.live_words import (
 )
 from tuner.reports.text.cells import Line, Style, cut_cells, pad_cells, width, wrap_cells
 
-#: normal news arrive every two seconds; after this time without any, their age is printed
+#: news normally arrives every two seconds; if it is older than this, its age is printed
 _SILENT_S = 15.0
-_STARTING_SILENT_S = 120.0  #: ... except while a layout starts, which may take this long
+_STARTING_SILENT_S = 120.0  #: the longest time without news while a layout starts
 
 
 @dataclass(frozen=True, slots=True)
