@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 class LabAsked:
     """How to run an experiment; None: as in the existing results, else the default."""
 
-    results: Path  #: the file that they go to, and are gone on with
-    quick: bool = False  #: a few points, once
-    repeats: int | None = None  #: runs of each point
-    seed: int | None = None  #: of their order
-    python: str | None = None  #: the interpreter that runs the programs; None: the one that runs tuner
-    also: tuple[str, ...] = ()  #: further interpreters: which one it is is a parameter of the points then
+    results: Path  #: file for the results, which a later run can continue
+    quick: bool = False  #: whether to run only a few points, once
+    repeats: int | None = None  #: number of runs of each point
+    seed: int | None = None  #: seed of the order of runs
+    python: str | None = None  #: interpreter that runs the programs; None: the one that runs tuner
+    also: tuple[str, ...] = ()  #: further interpreters, which make the interpreter a parameter of the points
 
 
 # Command line that made results of the lab, from the results.
 
 USUAL_REPEATS, QUICK_REPEATS, USUAL_SEED = 3, 1, 1
-#: in the provenance of results: the Python that was named first; before a version, one of several
+#: keys in the provenance of results: first interpreter named, and prefix before the version of each of
+#: several
 PROGRAM, PYTHON = "worker_program", "python "
 
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from tuner.lab.studies import Measure
     from tuner.lab.tools import Tools
 
-_SAME = ("cpu", "host", "cores", "tuner", "worker_python")  #: what results that go on were begun with
+#: facts that must be unchanged when results are continued
+_SAME = ("cpu", "host", "cores", "tuner", "worker_python")
 
 
 def experiments() -> list[tuple[Experiment, str]]:

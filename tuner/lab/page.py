@@ -55,8 +55,8 @@ def described_host(outcome: Outcome, made: Results) -> str:
 
 # Parts shared by charts of published experiments: a logarithmic axis, and the marks of a point.
 
-_TICKS = (1.0, 2.0, 5.0)  #: of each power of ten
-_LINE_PX = 13.0  #: from one name to the next
+_TICKS = (1.0, 2.0, 5.0)  #: ticks of each power of ten
+_LINE_PX = 13.0  #: distance from one name to the next, px
 
 
 class Log:
@@ -153,7 +153,7 @@ def marks(row: Row, figure: LabFigure, x: float, up: Log) -> str:
     return with_tooltip(", ".join(lines), *drawn)
 
 
-#: for the legend
+#: signs for the legend
 SIGNS = [
     (ring(), "published"),
     (dot(), "measured here, with the range of the runs"),
@@ -164,8 +164,8 @@ SIMULATED_SIGN = (diamond(), "simulated, same claim")
 
 # Chart of an experiment whose points are layouts: published, measured and modelled; logarithmic.
 
-_HIGH = 200.0  #: of a panel's axis, px
-_DODGE = 12.0  #: from one row of points to the next in one layout, px at most
+_HIGH = 200.0  #: height of a panel's axis, px
+_DODGE = 12.0  #: largest distance between the rows of points of one layout, px
 
 
 def layouts_picture(outcome: Outcome) -> DrawnPicture:
@@ -236,7 +236,7 @@ def _layout(point: At) -> Layout:
     return Layout(int(processes), int(threads))
 
 
-_MOST_LINES = 8  #: in one panel
+_MOST_LINES = 8  #: largest number of lines in a panel
 
 
 def lab_picture(outcome: Outcome) -> DrawnPicture:

@@ -25,12 +25,12 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.figures import parse_json, render_duration
 from tuner.lab.experiments.experiment import LabJob
 
-_MOST_WORDS = 400  #: characters of what a program that failed said last
+_MOST_WORDS = 400  #: characters kept of the last output of a failed program
 _ASK_WAIT_S = 60.0
 _PROC = Path("/proc")
 _IN_MEMORY = Path("/dev/shm")
-#: prints which Python it is (CPython 3.13.0; 3.13.0t: built to do without a GIL), and the version of each
-#: package that is named, "" for one that is not there
+#: prints the Python version (CPython 3.13.0; 3.13.0t for a build that can run without a GIL) and the version
+#: of each named package ("": missing)
 _QUESTION = """
 import importlib.metadata, json, platform, sys, sysconfig
 def version(name):
@@ -211,7 +211,7 @@ def _numbers(printed: bytes, job: LabJob) -> dict[str, float]:
 
 # Pythons of this host that experiments compare.
 
-VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")  #: those that tuner runs on
+VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")  #: the versions of Python on which tuner runs
 
 
 def pythons_here(environment: Mapping[str, str]) -> dict[str, str]:

@@ -16,8 +16,8 @@ from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
 _VERDICTS = {True: "confirmed here", False: "refuted here", None: "undecided here"}
-MOST_WORDS = 21  #: of the reason of a claim on a page
-_OWN = "Not published: "  #: a claim of tuner's own
+MOST_WORDS = 21  #: largest number of words of the reason of a claim on a page
+_OWN = "Not published: "  #: prefix of claims by tuner
 _OF_SIMULATION = {
     True: "confirmed in the simulation",
     False: "refuted in the simulation",

@@ -14,24 +14,24 @@ from tuner.core.errors import ConfigError
 from tuner.core.text.figures import parse_json
 from tuner.lab.experiments.experiment import At, Failure, LabRun
 
-_VERSION = 2  #: of 1, figures of the same names meant something else
+_VERSION = 2  #: in version 1, some figures with the same names had other meanings
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
     """The runs of one experiment, and how they were made."""
 
-    name: str  #: of the experiment
+    name: str  #: name of the experiment
     quick: bool
     repeats: int
     seed: int
-    cores: int  #: that the programs could use
-    provenance: Mapping[str, str]  #: of the box and the interpreter
+    cores: int  #: cores that the programs could use
+    provenance: Mapping[str, str]  #: facts about the host and the interpreter
     runs: tuple[LabRun, ...] = ()
-    left_out: tuple[str, ...] = ()  #: why some points were not run, in sentences
-    failed: tuple[Failure, ...] = ()  #: what was tried, and gave nothing
-    calibration: Mapping[str, float] = field(default_factory=dict)  #: what was found before all runs
-    gaps: tuple[str, ...] = ()  #: what studies were asked for and did not give, in sentences
+    left_out: tuple[str, ...] = ()  #: sentences why some points were not run
+    failed: tuple[Failure, ...] = ()  #: runs that failed
+    calibration: Mapping[str, float] = field(default_factory=dict)  #: values measured before all runs
+    gaps: tuple[str, ...] = ()  #: sentences about requested windows that studies did not give
 
     def with_run(self, run: LabRun) -> Results:
         """Return the results with *run* added, and without a failure of the same run."""

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from tuner.lab.interpreters import LabAsked
     from tuner.lab.results import Results
 
-#: makes the study of a record with these settings in a file, new or gone on with; gives its exit code
+#: makes or continues the study of a record, with these settings, in a file; returns its exit code
 Measure = Callable[["Settings", "StudyRecord", Path, bool], int]
 
-_STUDY = "study "  #: before the name of one, in the provenance of results: its file
+_STUDY = "study "  #: prefix of a study's name in the provenance of results; the value is its file
 
 
 def run_studies(

@@ -30,11 +30,11 @@ class Tools:
     """The interpreter, its packages, and Go if a program needs it."""
 
     python: str
-    interpreter: str  #: which Python that is
-    versions: Mapping[str, str]  #: of everything that is needed, by name; "": it is not there
+    interpreter: str  #: version of the Python
+    versions: Mapping[str, str]  #: versions of everything needed, by name; "": missing
     go: Go | None
-    left_out: tuple[str, ...]  #: why some points cannot be run, in sentences
-    programs: frozenset[str]  #: those of `versions` that are programs on PATH
+    left_out: tuple[str, ...]  #: sentences why some points cannot be run
+    programs: frozenset[str]  #: the programs on PATH among `versions`
 
     @property
     def hint(self) -> str:
@@ -139,11 +139,11 @@ def _version_of_all(versions: Sequence[str]) -> str:
 # Go: detection, and its programs, which are built on first use and kept in the user's cache.
 
 
-_USUAL_ROOT = "/usr/local/go"  #: where Go's own archives go, which no PATH has by itself
+_USUAL_ROOT = "/usr/local/go"  #: installation folder of Go's archives, which is not on PATH by default
 _ASK_WAIT_S = 60.0
-_BUILD_WAIT_S = 600.0  #: the first build compiles Go's standard library as well
-_MOST_WORDS = 400  #: characters of what a failed build said last
-#: nothing is downloaded, neither a module nor a toolchain, and nothing depends on the user's own settings
+_BUILD_WAIT_S = 600.0  #: long, because the first build also compiles Go's standard library
+_MOST_WORDS = 400  #: characters kept of the last output of a failed build
+#: settings under which Go downloads neither modules nor toolchains and ignores the user's settings
 _SETTINGS = {
     "GOFLAGS": "-mod=mod",
     "GOTOOLCHAIN": "local",

@@ -7,5 +7,5 @@ from tuner.lab.experiments.nornir import Nornir
 from tuner.lab.experiments.pi_pools import PiPools
 from tuner.lab.experiments.socorro import Socorro
 
-#: in the order in which they are told
+#: in the order of the report
 EXPERIMENTS: tuple[Experiment, ...] = (Socorro(), Nornir(), Gornir(), Gnocchi(), PiPools())

@@ -17,12 +17,13 @@ from typing import Any, Protocol, runtime_checkable
 from tuner.core.text.figures import pluralize
 from tuner.core.windows.validity import foreign_limit_cores
 
-GO = "go"  #: what a program of Go needs; every other need is a package of Python
-Value = str | float  #: of a parameter: a name, or a number
+GO = "go"  #: name of the Go toolchain among the needs; every other need is a Python package
+Value = str | float  #: value of a parameter: a name or a number
 _SAME_AS = "same as "
-USABLE_CORES = "usable_cores"  #: of each run: what the programs could use, whole ones
-SIMULATED = "simulated"  #: in the values of a run that nothing was run for
-_TICKS_S = 0.03  #: of the box's idle clock, at both ends of a run
+USABLE_CORES = "usable_cores"  #: value of each run: whole cores that the programs could use
+SIMULATED = "simulated"  #: value that marks a run as simulated
+#: largest error of the host's idle time over a run, caused by the clock ticks at both ends, in CPU seconds
+_TICKS_S = 0.03
 At = tuple[Value, ...]  #: a point: the value of each parameter, in their order
 
 
@@ -30,14 +31,14 @@ At = tuple[Value, ...]  #: a point: the value of each parameter, in their order
 class LabFigure:
     """A quantity that each run measures."""
 
-    key: str  #: in what programs print, and in JSON
-    label: str  #: at the head of a column, with its unit
-    digits: int = 3  #: after the decimal point
-    is_outcome: bool = True  #: comes of what was run; False: of the box, or as it was asked for
-    caption: str = ""  #: of a chart, in words; empty: the label
+    key: str  #: name in the output of programs and in JSON
+    label: str  #: column header, with the unit
+    digits: int = 3  #: digits after the decimal point
+    is_outcome: bool = True  #: whether the program's run determines it; False: the host or the request does
+    caption: str = ""  #: caption of a chart; empty: the label
 
 
-FOREIGN = LabFigure("foreign_cores", "other processes' cores", 2, is_outcome=False)  #: of every run
+FOREIGN = LabFigure("foreign_cores", "other processes' cores", 2, is_outcome=False)  #: a figure of every run
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +49,16 @@ class LabJob:
     ``system_s``, ``cpu_s``, ``cpu_percent``). Its output, a JSON object of numbers, is added to them.
     """
 
-    program: str  #: its file in that folder
-    options: tuple[str, ...]  #: its further words
-    environment: Mapping[str, str] = field(default_factory=dict)  #: beside what is there
-    at_most_s: float = 600.0  #: then it is killed, and the run has failed
-    #: what it starts itself: names on PATH, each with the words to ask it its version
+    program: str  #: its file in ``workers/lab/``
+    options: tuple[str, ...]  #: its arguments
+    environment: Mapping[str, str] = field(default_factory=dict)  #: variables added to the environment
+    at_most_s: float = 600.0  #: time limit; the program is killed after it, and the run has failed
+    #: programs that it starts, by their name on PATH, each with the arguments that print its version
     programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()  #: what it needs beside `Experiment.needs`; a point without is left out
-    python: str = ""  #: the interpreter that runs it, of several; "": the one there is
-    #: further options, each with the name of its value: USABLE_CORES, or a number that calibration printed
+    #: needs in addition to `Experiment.needs`; without them, the point is left out
+    needs: tuple[str, ...] = ()
+    python: str = ""  #: interpreter that runs it, if there are several; "": the only one
+    #: further options, each with the name of its value: USABLE_CORES, or a number printed by the calibration
     handed: Mapping[str, str] = field(default_factory=dict)
 
     def with_handed(self, values: Mapping[str, float]) -> LabJob:
@@ -70,8 +72,8 @@ class LabRun:
     """Results of one run of a point."""
 
     at: At
-    block: int  #: 0, 1, ...; every point once in each
-    values: Mapping[str, float]  #: by the figures' keys
+    block: int  #: 0, 1, ...; each point is run once in each block
+    values: Mapping[str, float]  #: values by the keys of the figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,9 @@ class Spread:
     """Median and range of some runs."""
 
     median: float
-    low: float  #: the least of the runs
-    high: float  #: the most
-    n: int  #: runs
+    low: float  #: smallest value
+    high: float  #: largest value
+    n: int  #: number of runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +100,13 @@ class Row:
     """A point with its published, measured and modelled values, by figure."""
 
     at: At
-    published: Mapping[str, float]  #: empty: nobody published this point
-    measured: Mapping[str, Spread]  #: empty: it was not run
-    modelled: Mapping[str, float]  #: empty: the model says nothing of it
-    is_fitted: bool = False  #: the model was fitted to this row, among others
-    n_disturbed: int = 0  #: runs beside others' work: they are in it only where there is no other
-    is_disturbed: bool = False  #: all of them were: no claim rests on this row
+    published: Mapping[str, float]  #: empty: not published
+    measured: Mapping[str, Spread]  #: empty: not run
+    modelled: Mapping[str, float]  #: empty: not modelled
+    is_fitted: bool = False  #: whether this row is one of those to which the model was fitted
+    #: number of runs disturbed by other processes; the row uses them only if it has no other run
+    n_disturbed: int = 0
+    is_disturbed: bool = False  #: whether all runs were disturbed, so that no claim uses this row
 
     @property
     def is_simulated(self) -> bool:
@@ -139,9 +142,9 @@ class LabClaim:
     """A claim on the published figures, and its verdict here."""
 
     claim: str
-    holds: bool | None  #: None: these runs cannot tell
-    why: str  #: the figures that show it
-    is_simulated: bool = False  #: these runs are simulated
+    holds: bool | None  #: None: these runs do not decide
+    why: str  #: figures that support the verdict
+    is_simulated: bool = False  #: whether these runs are simulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +152,8 @@ class Model:
     """The model's figures, and their source."""
 
     modelled: Mapping[At, Mapping[str, float]]  #: by point and figure
-    fitted_to: frozenset[At]  #: points whose runs it has seen
-    sentence: str  #: what was fitted, and the values found, in a sentence
+    fitted_to: frozenset[At]  #: points to whose runs the model was fitted
+    sentence: str  #: sentence with the fitted parameters and their values
 
 
 class Experiment(Protocol):
@@ -227,9 +230,9 @@ class Outcome:
     """The results of an experiment."""
 
     experiment: Experiment
-    source: str  #: who published it, and when
+    source: str  #: author and date of the publication
     rows: tuple[Row, ...]
-    model: str  #: of what it was made
+    model: str  #: sentence on the origin of the model
     findings: tuple[LabClaim, ...]
     follows: str
 

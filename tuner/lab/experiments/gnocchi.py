@@ -32,13 +32,13 @@ from tuner.lab.experiments.gnocchi_pool import (
     wait_that_pays_s,
 )
 
-WORK_US = 6.75  #: what is computed for a series, as published
-SECONDS = 3.0  #: of batches in each run
+WORK_US = 6.75  #: computation for one series, as published, in microseconds
+SECONDS = 3.0  #: duration of the timed batches of each run
 _THREADS = (1, 2, 3, 4, 6, 8)
 _QUICK_THREADS = (1, 3, 6)
-_NEARER = (("remote redis", 50.0), ("remote redis", 100.0))  #: beside what was published
+_NEARER = (("remote redis", 50.0), ("remote redis", 100.0))  #: stores added to the published ones
 _QUICK_NEARER = _NEARER[:1]
-_SURELY = 0.1  #: how far from 1 a gain has to be that was measured once
+_SURELY = 0.1  #: error assumed for a gain that was measured only once
 
 
 class Gnocchi:
@@ -67,7 +67,8 @@ class Gnocchi:
         FOREIGN,
     )
     needs = ()
-    #: how many rounds are WORK_US, once for all runs: each one for itself would have work of its own
+    #: The number of rounds in WORK_US is measured once for all runs, because separate measurements would give
+    #: each run a different amount of work.
     calibration = LabJob("gnocchi_batch.py", ("--calibrate", "--work-us", f"{WORK_US:g}"), at_most_s=180.0)
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:

@@ -11,9 +11,9 @@ from tuner.core.model.pools import PoolCosts, PoolRun, run_waiting_pool
 from tuner.lab.experiments.experiment import At, Spread
 
 N_SERIES = 8
-_LEAST_S, _MOST_S = 1e-7, 1e-1  #: bounds of the pool's costs
+_LEAST_S, _MOST_S = 1e-7, 1e-1  #: smallest and largest cost of the pool in the fit, in seconds
 
-Store = tuple[str, float]  #: a target, and how much later its replies come (us)
+Store = tuple[str, float]  #: target, and additional delay of its replies in microseconds
 Measured = Mapping[At, Mapping[str, Spread]]
 
 

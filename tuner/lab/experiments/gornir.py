@@ -160,11 +160,11 @@ class Gornir:
 class _Beside:
     """Time in seconds that a batch takes in addition to one wait."""
 
-    start_s: float  #: the process's start and end
-    task_s: float  #: of the run, per task
+    start_s: float  #: start and end of the process
+    task_s: float  #: time per task
     user_s: float
     system_s: float
-    n_threads: float | None  #: None: as many as Go likes
+    n_threads: float | None  #: None: Go chooses the number
 
     @classmethod
     def of(cls, wait_s: float, values: Mapping[str, Spread]) -> _Beside:

@@ -13,9 +13,10 @@ from tuner.lab.experiments.verdicts import both, more, over
 # Pools of the gornir experiment, and its rows by wait and pool.
 
 CORES = "Go cores"
-GO_POOLS = {"Go 1": "1", CORES: "", "Go 100": "100"}  #: GOMAXPROCS of each; empty: Go's own choice, the cores
+#: GOMAXPROCS of each pool; empty: Go's default, the number of cores
+GO_POOLS = {"Go 1": "1", CORES: "", "Go 100": "100"}
 ASYNCIO = "asyncio"
-WORKERS = (500, 1000, 2000, 5000, 10_000)  #: of nornir: what is enough is among them, and what is too many
+WORKERS = (500, 1000, 2000, 5000, 10_000)  #: numbers of nornir's workers, from too few to too many
 MOST = f"nornir {WORKERS[-1]}"
 
 
@@ -70,8 +71,8 @@ def join_words(lines: Sequence[str]) -> str:
     return lines[0] if len(lines) == 1 else f"{', '.join(lines[:-1])} and {lines[-1]}"
 
 
-_WITHIN = 0.05  #: how near totals lie to a wait and a constant that are taken for them
-_SURELY_S = 0.1  #: between single runs; less is a neighbour's doing as well
+_WITHIN = 0.05  #: relative tolerance for total times and gains
+_SURELY_S = 0.1  #: smaller differences between single runs may be caused by other processes
 
 
 def gornir_findings(rows: Sequence[Row]) -> list[LabClaim]:

@@ -24,10 +24,10 @@ from tuner.lab.experiments.experiment import (
 )
 
 PARAMETER = "python"
-WITHOUT_GIL = "t"  #: end of the version of a build without a GIL
-N_POINTS_LEAST = 3  #: of an interval: over two points it spans many powers of ten
-NONE = "none"  #: its value where a program is of Go: such a point is run once, by no interpreter
-_CPU = LabFigure("cpu_s", "CPU s")  #: of the whole program, where user and system time are figures
+WITHOUT_GIL = "t"  #: suffix of the version of a build without a GIL
+N_POINTS_LEAST = 3  #: least number of points for an interval; over two points it spans many powers of ten
+NONE = "none"  #: value of the parameter for programs in Go; such a point is run once, without an interpreter
+_CPU = LabFigure("cpu_s", "CPU s")  #: figure of the whole program, if user and system time are figures
 _CPU_PARTS = {"user_s", "system_s"}
 
 
@@ -37,9 +37,9 @@ class InterpreterRatio:
 
     figure: LabFigure
     ratio: float  #: geometric mean over the points
-    low: float | None  #: of its interval over the points; None: too few points
+    low: float | None  #: lower end of its interval over the points; None: too few points
     high: float | None
-    least: float  #: of the points
+    least: float  #: smallest ratio of a point
     most: float
     n_points: int
 
@@ -63,7 +63,8 @@ class OnInterpreters:
         self.parameters = (PARAMETER, *experiment.parameters)
         self.figures = experiment.figures
         self.needs = experiment.needs
-        self.calibration = experiment.calibration  #: by the first one: all do the same work
+        #: made with the first interpreter, so that all do the same work
+        self.calibration = experiment.calibration
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, Mapping[str, float]]:
         """Return the published figures for each interpreter."""

@@ -22,12 +22,13 @@ from tuner.lab.experiments.experiment import (
 from tuner.lab.experiments.verdicts import both, measured_ratio, more, negate, over
 
 N_TASKS = 10_000
-KNEE_WITHIN = 0.05  #: how near the best a number of workers has to be to be enough
+KNEE_WITHIN = 0.05  #: relative distance from the best within which a number of workers is enough
 _QUICK_WAITS_S = (0.05, 0.1, 0.3)
 _QUICK_WORKERS = (200, 500, 1000, 2000, 10_000)
-_HANGS_S = 300.0  #: beside busy neighbours thousands of threads took a minute for what takes 3 s alone
-_SURELY_S = 0.1  #: of CPU: less than that is a neighbour's doing as well
-_SURELY_PERCENT = 105.0  #: of a core, for the same reason
+#: margin of the time limit: on a busy host thousands of threads took a minute for work of 3 s
+_HANGS_S = 300.0
+_SURELY_S = 0.1  #: smaller differences of CPU time may be caused by other processes
+_SURELY_PERCENT = 105.0  #: least CPU use, in percent of a core, that other processes do not explain
 _CPU = ("user_s", "system_s")
 
 

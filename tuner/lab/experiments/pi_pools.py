@@ -33,8 +33,9 @@ from tuner.lab.experiments.pi_pools_seen import (
     C,
 )
 
-CPU_S = 0.054  #: of a job; 54 ms stand for the 3 s that were published
-ASLEEP_S = 0.936  #: of a job that sleeps: 990 ms alone, as 55 s to 3 s
+CPU_S = 0.054  #: CPU time of a job; 54 ms represent the published 3 s
+#: sleep of a job that sleeps; such a job takes 990 ms alone, which has the ratio of the published 55 s to 3 s
+ASLEEP_S = 0.936
 N_STEPS = 18
 JITTER_RATIO = 0.5
 
@@ -94,7 +95,8 @@ class PiPools:
         FOREIGN,
     )
     needs = ()
-    #: how many units a step is, once for all runs: each one for itself would have work of its own
+    #: The number of units in a step is measured once for all runs, because separate measurements would give
+    #: each run a different amount of work.
     calibration = LabJob(
         "pi_pools.py", ("--calibrate", "--cpu-s", f"{CPU_S:g}", "--steps", f"{N_STEPS}"), at_most_s=180.0
     )

@@ -22,12 +22,12 @@ from tuner.lab.experiments.pi_pools_seen import (
 )
 from tuner.lab.experiments.verdicts import ALIKE, Ratio, both, either, judge_claim, measured_ratio, over
 
-FLAT_RATIO = 1.10  #: a time up to so much over that of one job per core still is flat
-GAIN = 0.05  #: less than that is no gain
-CURED_RATIO = 0.8  #: of the waits without the cure
-LATER = 2.0  #: a heart that beats so many times as late beats later
+FLAT_RATIO = 1.10  #: largest ratio to the time with one job per core at which the time counts as constant
+GAIN = 0.05  #: smallest relative gain that counts
+CURED_RATIO = 0.8  #: largest ratio of the waits with the remedy to those without it
+LATER = 2.0  #: least ratio of two delays of the heartbeat at which one counts as longer
 
-Verdict = tuple[bool | None, str]  #: whether a claim holds, and why
+Verdict = tuple[bool | None, str]  #: whether a claim holds, and the reason
 
 
 def findings(rows: Sequence[Row]) -> list[LabClaim]:

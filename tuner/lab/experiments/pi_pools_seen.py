@@ -8,13 +8,13 @@ from math import inf
 
 from tuner.lab.experiments.experiment import NotRunError, Row, Rows
 
-C, PYTHON = "C", "Python"  #: the work: off the GIL, or under it
+C, PYTHON = "C", "Python"  #: kind of work: without the GIL, or with it
 CPU, SLEEPS = "computes", "sleeps too"
 OWN, FIXED, SEMAPHORE, SCHEDULED = "own threads", "fixed", "semaphore", "scheduled"
-JITTER = "own threads, jitter"  #: of the sleeps
-ALONE = "alone"  #: one job, in place of so many per core
+JITTER = "own threads, jitter"  #: pool whose jobs sleep for unequal times
+ALONE = "alone"  #: one job, instead of a number of jobs per core
 
-TAILS = ("wait_p99_ms", "beat_p99_ms")  #: figures that are told by their tail
+TAILS = ("wait_p99_ms", "beat_p99_ms")  #: high percentiles, which mean nothing for a single run
 
 
 class PoolRows:

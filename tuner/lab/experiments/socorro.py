@@ -37,10 +37,10 @@ from tuner.lab.experiments.studied import Simulate, Study
 
 _POOL = {
     name: {"options": {"producer_consumer_class": name}} for name in (THREADED, SINGLE)
-}  #: the axis of task managers
+}  #: variants by task manager
 _SPAWN = {name: {"options": {"spawn_path": name}} for name in ("vfork", "posix_spawn")}
 _WHOLE = {"window": "15s", "warmup": "6s"}
-#: a look takes what it finds: windows beside busy neighbours count, and the claims say how busy these were
+#: A quick run accepts windows on a busy host, and the claims report how busy it was.
 _QUICK = {"window": "6s", "warmup": "5s", "foreign_limit": 10_000, "memory_pressure_limit": 1}
 _ALONE = Layout(1, 1)
 

@@ -34,7 +34,7 @@ from tuner.lab.experiments.verdicts import Ratio, both, judge_claim, negate
 
 ITEMS = "items_per_10min"
 ALONE = Layout(1, 1)
-_SINGLE = 0.10  #: a single window is taken to be off by so much
+_SINGLE = 0.10  #: error assumed for a single window
 measured, over = (partial(one, single=_SINGLE) for one in (verdicts.measured_ratio, verdicts.over))
 
 
@@ -133,16 +133,17 @@ def describe_best(seen: SocorroRows, box: str) -> str:
     return f"{', '.join(names)} and {last} are the best published layouts and do not differ significantly"
 
 
-#: as it was told in words; a test holds them against the publication
-ENOUGH_THREADS = 12  #: beyond them one process gains nothing
-MOB = (1.8, 2.2)  #: so many times one process of 24 threads did 24 of one thread
+#: values from the text of the publication; a test compares them with it
+ENOUGH_THREADS = 12  #: number of threads after which one process gains nothing
+MOB = (1.8, 2.2)  #: throughput of 24 processes of one thread, as a multiple of one process of 24 threads
 BEST = Layout(4, 6)
-BETWEEN = (BEST, Layout(12, 2), Layout(2, 12))  #: the mixed ones, best first
-MOST_LOAD = 9.0  #: of one process of 24 threads
-LIGHT, LIGHT_SHARE = Layout(12, 2), 0.80  #: its load, as a share of that of 24 processes
-_ENOUGH = 0.05  #: how near the best a number of threads is enough; and what is behind by less is not beaten
-_TWO = 2.0  #: cores, that processes can run side by side
-_ALIKE = 0.05  #: what differs by no more is alike
+BETWEEN = (BEST, Layout(12, 2), Layout(2, 12))  #: layouts with several processes and threads, best first
+MOST_LOAD = 9.0  #: highest usual load of one process of 24 threads
+LIGHT, LIGHT_SHARE = Layout(12, 2), 0.80  #: its load, as a share of the load of 24 processes
+#: relative distance from the best within which a layout is enough; a smaller deficit is no loss
+_ENOUGH = 0.05
+_TWO = 2.0  #: least number of cores for claims about several processes
+_ALIKE = 0.05  #: largest relative difference of equal figures
 _MOB = Layout(CORES, 1)
 
 

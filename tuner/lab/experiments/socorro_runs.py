@@ -21,13 +21,14 @@ from tuner.lab.experiments.experiment import FOREIGN, SIMULATED, USABLE_CORES, A
 from tuner.lab.experiments.studied import Simulate
 
 HERE = "this box"
-CORES = 24  #: of the published box; a test holds it against the publication
+CORES = 24  #: cores of the published host; a test compares them with the publication
 FAR = f"{CORES} cores, simulated"
-THREADED, SINGLE = "threaded", "single"  #: task managers: with a queue, and one thread without any
-REFERENCE = Layout(1, 24)  #: what ran in production then: everything is told in times of it
-#: the layouts that were published; a test holds them against the publication
+#: task managers: one with a queue, and one with a single thread and no queue
+THREADED, SINGLE = "threaded", "single"
+REFERENCE = Layout(1, 24)  #: layout in production at the time; other layouts are compared with it
+#: the published layouts; a test compares them with the publication
 PUBLISHED = tuple(Layout(p, t) for p, t in ((24, 1), (12, 2), (4, 6), (2, 12), (1, 24), (1, 12)))
-_DEMAND = "demand_"  #: before a field of `Demands`, in the values of a run of 1x1
+_DEMAND = "demand_"  #: prefix of fields of `Demands` among the values of a run of 1x1
 
 
 def runs_of_windows(windows: Sequence[WindowRecord], machine: Machine) -> list[LabRun]:

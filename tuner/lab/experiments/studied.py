@@ -18,9 +18,9 @@ Simulate = Callable[[Sequence[Scenario]], Sequence[Simulated]]
 class Study:
     """A study to make on this host; each of its blocks is a block of the experiment."""
 
-    name: str  #: of its file, beside the results
-    what: str  #: is measured by it, for people
-    settings: Mapping[str, Any]  #: as a config would have them, but for repeats and seed
+    name: str  #: name of its file, in the folder of the results
+    what: str  #: description for progress messages
+    settings: Mapping[str, Any]  #: settings as in a config, without repeats and seed
 
 
 @runtime_checkable

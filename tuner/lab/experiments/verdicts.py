@@ -8,7 +8,7 @@ from math import inf
 
 from tuner.lab.experiments.experiment import LabClaim, NotRunError, Row, Spread
 
-ALIKE = 0.10  #: times that differ by no more are called alike
+ALIKE = 0.10  #: largest relative difference of times that count as equal
 
 
 @dataclass(frozen=True, slots=True)
