@@ -16,7 +16,7 @@ _MAX_MESSAGE = 4000  # characters; crash-stackwalk prints a line for each kind o
 class Analysis(NamedTuple):
     """Results of an analysis, named like the fields of a processed crash."""
 
-    success: bool  #: whether the stackwalker gave a stack
+    success: bool  #: whether the stackwalker produced a stack
     signature: str
     crash_type: str
     classifications: dict[str, object]

@@ -10,8 +10,8 @@ class ProcessorError(Exception):
 
     def __init__(self, problem: str, *, hint: str | None = None) -> None:
         super().__init__(problem)
-        self.problem = problem  #: what is wrong, with the value that is
-        self.hint = hint  #: what to do about it, or None when the problem says it
+        self.problem = problem  #: the problem, with the invalid value
+        self.hint = hint  #: the remedy; None if the problem implies it
 
 
 class InputError(ProcessorError):

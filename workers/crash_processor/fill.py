@@ -25,7 +25,7 @@ from .storage import CRASHES, RAW_CRASH
 _DUMP_SUFFIXES = (".dmp", ".dump")
 _CRASH_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
-Enqueue = Callable[[list[str]], int]  #: puts ids into a queue; how many were new to it
+Enqueue = Callable[[list[str]], int]  #: adds ids to a queue; returns the number of new ones
 
 
 class Crash(NamedTuple):
@@ -39,7 +39,7 @@ class Crash(NamedTuple):
 class Filled(NamedTuple):
     """Result of filling: numbers of new and of known items."""
 
-    n_new: int  #: items that the queue did not know
+    n_new: int  #: items that were not in the queue before
     n_known: int
 
 

@@ -29,7 +29,7 @@ class Option:
         self.default = default
         self.parse = parse
         self.help = help_text
-        self.is_flag = is_flag  #: may be given without a value
+        self.is_flag = is_flag  #: whether the option may be given without a value
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

@@ -44,7 +44,7 @@ class Claim:
     def __init__(self, source: CrashSource, receipt: Any, wall_ns: int, cpu_ns: int) -> None:
         self._source = source
         self._receipt = receipt
-        self.wall_ns = wall_ns  #: what taking it took
+        self.wall_ns = wall_ns  #: wall-clock time of taking the item
         self.cpu_ns = cpu_ns
 
     def __call__(self) -> bool:

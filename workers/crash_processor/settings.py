@@ -18,7 +18,7 @@ class Given(NamedTuple):
     """An option's text, and its place for errors."""
 
     text: str
-    origin: str  #: for an error: ``--seed``, ``crash.yaml:3:1: seed``
+    origin: str  #: source of the value for errors: ``--seed``, ``crash.yaml:3:1: seed``
 
 
 def resolve(

@@ -26,11 +26,12 @@ _POLL_S = 0.002  # between checks of a child that closed its output, if the kern
 class Ended(NamedTuple):
     """Result of a child: exit code, output, CPU time."""
 
-    exit_code: int  #: 0..255, or minus the signal that ended it
+    exit_code: int  #: 0..255, or minus the number of the signal that ended it
     stdout: bytes
     stderr: bytes
-    cpu_ns: int  #: user and system time of the child and of what it waited for
-    killed: str | None  #: why we killed it: "kill_timeout", "stopping", "too much output"; None: we did not
+    cpu_ns: int  #: user and system time of the child and of the children it waited for
+    #: reason why the parent killed it ("kill_timeout", "stopping" or "too much output"); None: not killed
+    killed: str | None
 
     def describe(self) -> str:
         """Return the end in words: ``exit code 1``, ``signal SIGSEGV``."""
@@ -61,7 +62,8 @@ def _posix_spawn(command: Sequence[str], out: int, err: int) -> int:
     )
 
 
-#: how to start a child that leads a group of its own and writes to two file descriptors; gives its pid
+#: functions that start a child, which leads its own process group and writes to two file descriptors, and
+#: return its pid
 STARTS: Mapping[str, Callable[[Sequence[str], int, int], int]] = {
     "vfork": _vfork,
     "posix_spawn": _posix_spawn,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from .spawn import STARTS
 
 _N_SPAWNS = 12
-#: Folders that a child looks through for its program: it takes a millisecond or so until it has exec'ed.
+#: Number of PATH entries before the child's program, so that the child takes about 1 ms to exec.
 _N_EMPTY_FOLDERS = 1000
 _EFFECTS = {
     True: "other threads stand still until a child has exec'ed",

@@ -15,7 +15,7 @@ from .errors import InputError
 from .settings import did_you_mean
 
 STACKWALKER = "crash-stackwalk"
-#: What ``stackwalk_command_line`` may name. Each gives one argument, the pathname list as many as it has.
+#: Fields allowed in ``stackwalk_command_line``. Each gives one argument, the pathname list one per path.
 FIELDS = (
     "minidump_stackwalk_pathname",
     "dump_file_pathname",

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from .stop_event import StopEvent
 
 Job = tuple[tuple[Any, ...], Mapping[str, Any]]  #: ((crash_id,), {"finished_func": ...})
-JobSource = Callable[[], Iterable[Job | None]] | Iterable[Job | None]  #: None: nothing to do just now
+JobSource = Callable[[], Iterable[Job | None]] | Iterable[Job | None]  #: None: no job at the moment
 TaskFunction = Callable[..., object]
 
 
@@ -53,7 +53,7 @@ class TaskManager:
         self.config = config
         self.job_source_iterator = job_source_iterator
         self.task_func = task_func
-        self.unstarted_func = unstarted_func  #: called with a job that was taken, but will not be done
+        self.unstarted_func = unstarted_func  #: called with each job that was taken but will not be done
         self.stop_event = stop_event or StopEvent()
 
     def blocking_start(self) -> None:

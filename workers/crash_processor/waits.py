@@ -9,7 +9,7 @@ import time
 from .errors import OutOfTimeError
 from .stop_event import StopEvent
 
-SIGMA = 0.5  #: of the logarithm: the 95th percentile is twice the mean
+SIGMA = 0.5  #: standard deviation of the logarithm; the 95th percentile is then twice the mean
 
 
 def drawn_delay_s(mean_ms: float, *, seed: int, crash_id: str, stage: str) -> float:

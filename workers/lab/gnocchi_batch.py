@@ -25,9 +25,9 @@ from gnocchi_stores import (  # type: ignore[import-not-found]  # beside this fi
 N_SERIES = 8
 SERIES = bytes(4096)
 N_PINGS = 300
-N_UNTIMED = 5  #: batches before those that are timed
-N_LOOKS = 20_000  #: of 2000 rounds: about a second
-AT_LEAST = 20  #: batches that are timed, however long they take
+N_UNTIMED = 5  #: untimed batches at the start
+N_LOOKS = 20_000  #: timings of 2000 rounds each, about a second in all
+AT_LEAST = 20  #: least number of timed batches, for any duration
 
 
 def rounds_that_take(work_us: float) -> int:

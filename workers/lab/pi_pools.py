@@ -23,12 +23,12 @@ from pathlib import Path
 from statistics import median, quantiles
 
 BEAT_S = 0.005
-CALIBRATE_S = 0.005  #: CPU time of a piece of work that is timed
-N_LOOKS = 200  #: the least of so many is what it takes where nobody disturbs
+CALIBRATE_S = 0.005  #: least CPU time of the piece of work that is timed
+N_LOOKS = 200  #: number of timings; the shortest one has the least disturbance
 N_TIMED = 5
-AT_LEAST_S = 1.0  #: short batches are repeated for so long, and the middle one is told
+AT_LEAST_S = 1.0  #: short batches are repeated for this time; the median is reported
 
-Sleeps = Sequence[float]  #: after each step of a job, seconds
+Sleeps = Sequence[float]  #: sleep after each step of a job, in seconds
 
 
 def in_c(units: int) -> None:
@@ -111,9 +111,10 @@ class Batch:
         self.step_s = step_s  #: CPU time of a step
         self.n_cores = n_cores
         self.n_done = 0
-        self.n_threads = 0  #: at most, beside the main one and the heart
-        self.cpu_s = 0.0  #: of the threads, of jobs that have one to themselves
-        self.waits_s: list[float] = []  #: how much later than it could a step ended, first steps left out
+        self.n_threads = 0  #: largest number of threads, without the main thread and the heartbeat
+        self.cpu_s = 0.0  #: CPU time of the threads, if each job has a thread of its own
+        #: delay of each step's end over the earliest possible end, without first steps
+        self.waits_s: list[float] = []
         self._lock = threading.Lock()
 
     def fixed(self, jobs: Sequence[Sleeps]) -> None:

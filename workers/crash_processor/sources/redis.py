@@ -36,7 +36,7 @@ except ImportError as error:
 
 _LOOK_FOR_DEAD_EVERY_S = 5.0
 _LOOK_FOR_DEAD_IDLE_S = 1.0
-#: Workers of a server that has just started may not have come back yet: nobody is dead so soon.
+#: After a start of the server, no worker counts as dead for this time, because it may not have reconnected.
 _SETTLING_S = 3
 
 _REFUSALS = (exceptions.AuthenticationError, exceptions.AuthorizationError)  # kinds of ConnectionError
@@ -86,8 +86,9 @@ class RedisQueue:
         self, url: str, queue_name: str, *, delays_s: Sequence[float] = (), stop: StopEvent | None = None
     ) -> None:
         self.name = queue_name
-        self.worker = f"{worker_name()}.{os.urandom(3).hex()}"  #: also tells apart what containers make equal
-        self.n_connections = 0  #: made so far; each one after the first means that one broke
+        #: the random suffix distinguishes containers with equal host names and pids
+        self.worker = f"{worker_name()}.{os.urandom(3).hex()}"
+        self.n_connections = 0  #: connections made so far; each one after the first means that one was lost
         self._address = RedisAddress(url)
         self._delays_s = delays_s
         self._stop = stop

@@ -24,10 +24,10 @@ class SyntheticCrash:
     """A crash report and its known answer."""
 
     dump: bytes  #: the minidump
-    #: what is known of a stackwalker's JSON: system_info, crash_info, threads with their frames, modules.
-    #: A key that is absent is not known; frames with inlined functions have no file and line.
+    #: the known part of a stackwalker's JSON: system_info, crash_info, threads with their frames, modules.
+    #: Missing keys are unknown; frames with inlined functions have no file and line.
     expected: dict[str, Any]
-    raw_crash: dict[str, str]  #: the annotations sent with it
+    raw_crash: dict[str, str]  #: annotations sent with the dump
 
 
 def make_crash(seed: int, world: World) -> SyntheticCrash:

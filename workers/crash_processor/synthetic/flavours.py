@@ -12,12 +12,12 @@ from .minidump import System
 class Cause:
     """A cause of a crash: its exception record, and its name in a stackwalker's output."""
 
-    reason: str  #: crash type in rust-minidump's words
+    reason: str  #: crash type, as rust-minidump prints it
     code: int
     flags: int = 0
     parameters: tuple[int, ...] = ()
-    address: str = "wild"  #: what lies at the crash address: "null", "wild" or "code"
-    #: index of the parameter that is the crash address, instead of the exception's own
+    address: str = "wild"  #: kind of crash address: "null", "wild" or "code"
+    #: index of the parameter that holds the crash address; None: the exception's own address
     address_parameter: int | None = None
 
 
@@ -26,25 +26,25 @@ class Flavour:
     """One operating system."""
 
     name: str
-    symbol_os: str  #: first word of the MODULE line
+    symbol_os: str  #: first word of the MODULE line in symbol files
     long_name: str
-    #: what the system info stream says -> how a stackwalker prints the version
+    #: system info stream -> version as a stackwalker prints it
     systems: tuple[tuple[System, str], ...]
     causes: tuple[Cause, ...]
     abort: Cause
     null_read: Cause
     stack_overflow: Cause
-    stack_top: int  #: the highest stack ends below this
+    stack_top: int  #: address below which the highest stack ends
     heap: int
-    image_base: int  #: the executable's
+    image_base: int  #: base address of the executable
     library_base: int
-    #: role -> path, name of the debug file ("": the module's own)
+    #: role -> path, and name of the debug file ("": the module's name)
     modules: dict[str, tuple[str, str]]
     #: key -> function of the system library
     system_functions: dict[str, str]
-    #: below main: "!x" is the system's x, "=x" the executable's
+    #: functions below main: "!x" is x in the system library, "=x" is x in the executable
     outermost: tuple[str, ...]
-    #: the names of functions whose return address is declared undefined
+    #: names of functions whose return address is declared undefined
     starts: frozenset[str]
     system_library_has_cfi: bool
     writes_breakpad_info: bool

@@ -78,7 +78,7 @@ class System:
     architecture: int = AMD64
     n_cpus: int = 4
     version: tuple[int, int, int] = (0, 0, 0)
-    service_pack: str = ""  #: CSD version; Breakpad puts `uname -srvm` here on Linux
+    service_pack: str = ""  #: CSD version; on Linux, Breakpad writes `uname -srvm` here
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ class Dump:
     threads: Sequence[Thread]
     modules: Sequence[LoadedModule]
     exception: ExceptionRecord | None = None
-    #: (dump thread, requesting thread); None leaves the stream out, a None inside clears its valid bit
+    #: (dump thread, requesting thread); None omits the stream, a None inside clears the valid bit
     breakpad: tuple[int | None, int | None] | None = None
-    memory: Sequence[Memory] = ()  #: regions beside the stacks
+    memory: Sequence[Memory] = ()  #: regions in addition to the stacks
     process_id: int | None = None
     timestamp: int = 0
-    #: True: stacks are found through the Memory64List alone, as in dumps with all memory
+    #: True: stacks are only in the Memory64List, as in dumps of all memory
     full_memory: bool = False
-    #: True: four pad bytes after the count of each list, as some writers leave them
+    #: True: four bytes of padding after the count of each list, as some writers add
     padded_lists: bool = False
 
 

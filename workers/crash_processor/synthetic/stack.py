@@ -20,11 +20,13 @@ from .symbols import Function, UnwindState
 from .world import Code, Module
 
 _WORD = 8
-_SCAN_WORDS = 40  #: how far a scan looks, four times as far from a frame found by context or CFI
+#: words that a scan covers; it covers four times as many from a frame found by context or CFI
+_SCAN_WORDS = 40
 _LONG_SCAN_WORDS = 160
-_RED_ZONE_WORDS = 16  #: captured below rsp
+_RED_ZONE_WORDS = 16  #: most words captured below rsp
 _MAX_LOCAL_WORDS = 40
-_FRAME_POINTER_RATIO = 0.3  #: of the frames without CFI that may be left by scanning as well
+#: share of the frames without CFI that use a frame pointer although a scan would also work
+_FRAME_POINTER_RATIO = 0.3
 _WINDOWS_STEPS = 16  #: on Windows rbp may point up to 15 double words below the saved one
 
 

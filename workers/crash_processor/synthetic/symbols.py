@@ -28,20 +28,20 @@ class UnwindState:
     offset: int
     cfa_register: str  #: "rsp" or "rbp"
     cfa_offset: int  #: the canonical frame address (the caller's rsp) is register + this
-    rbp_slot: int | None  #: rbp was saved at the frame address + this (negative); None: it is untouched
-    n_saved_words: int  #: words between the return address and the locals that saved registers take
+    rbp_slot: int | None  #: rbp is saved at the frame address plus this (negative); None: rbp is unchanged
+    n_saved_words: int  #: words of saved registers between the return address and the locals
 
 
 @dataclass(frozen=True)
 class Function:
     """One function: address, name, and the unwind rules to its caller."""
 
-    address: int  #: relative to the module
+    address: int  #: relative to the start of the module
     size: int
     name: str
-    line_records: str = ""  #: its part of the symbol file; empty for a public symbol
-    unwind: tuple[UnwindState, ...] = ()  #: empty: no STACK CFI covers it
-    ends_stack: bool = False  #: its return address is declared undefined
+    line_records: str = ""  #: its records in the symbol file; empty for a public symbol
+    unwind: tuple[UnwindState, ...] = ()  #: empty: no STACK CFI record covers it
+    ends_stack: bool = False  #: whether its return address is declared undefined
 
     @property
     def body_offset(self) -> int:
@@ -77,10 +77,10 @@ class Function:
 class SymbolTable:
     """The functions of one module, and the text of its symbol file."""
 
-    functions: tuple[Function, ...]  #: by address
+    functions: tuple[Function, ...]  #: sorted by address
     files: tuple[str, ...]
     text: str
-    end: int  #: first address behind the code
+    end: int  #: first address after the code
 
     @cached_property
     def by_name(self) -> dict[str, Function]:
@@ -92,7 +92,7 @@ class SymbolTable:
 class SymbolStyle:
     """The amount of information in a module's symbols."""
 
-    lines: bool = True  #: FUNC and line records; False: PUBLIC records alone
+    lines: bool = True  #: FUNC and line records; False: only PUBLIC records
     cfi: bool = True  #: STACK CFI for most functions; False: none
     rbp_ratio: float = 0.15  #: share of functions that keep a frame pointer
     bare_ratio: float = 0.15  #: share of functions without CFI in a module that has some

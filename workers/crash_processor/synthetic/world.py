@@ -16,11 +16,11 @@ from .minidump import LoadedModule
 from .names import function_name
 from .symbols import Function, SymbolStyle, SymbolTable, make_symbols
 
-#: the roles every world has, in the order of its module list; the sixth and later ones are extras
+#: the roles in every world, in the order of its module list; modules from the sixth on are extras
 _ROLES = ("exe", "engine", "system", "support", "driver", "loader")
 _MIN_SYMBOLS_BYTES = 4_000
-_N_CHANCE_SITES = 16  #: crash sites beside the written ones: the tail of the distribution
-_SITE_FRAMES = 8  #: frames that all crashes at a site share, enough to tell signatures by
+_N_CHANCE_SITES = 16  #: crash sites in addition to the written ones, which form the tail of the distribution
+_SITE_FRAMES = 8  #: frames shared by all crashes at a site; enough to distinguish signatures
 
 _MARK = "script::gc::Marker::Drain(script::gc::Budget&)"
 _REFLOW = "layout::Box::Reflow(layout::Constraints const&)"
@@ -29,8 +29,9 @@ _LOOP = ("base::MessageLoop::RunTask(base::Task&&)", "base::MessageLoop::Run()",
 _WORKER = ("base::Worker::WaitForTask()", "base::Worker::Run()", "base::Worker::ThreadMain(void*)")
 _POLLER = ("net::Poller::WaitForEvents(int)", "net::SocketThread::Run()")
 
-#: engine functions of each written crash site, innermost first; "!x" is the system's x, "*" code without a
-#: module, "+x" the support library's, "?" the driver without symbols. Most frequent first.
+#: engine functions of each written crash site, innermost first, most frequent site first. "!x" is x in the
+#: system library, "+x" is x in the support library, "*" is code outside modules, "?" is the driver without
+#: symbols.
 _WRITTEN_SITES = (
     ("cause", ("dom::Element::DispatchEvent(dom::Event&)", "dom::EventQueue::Flush()")),
     ("abort", ("!kill", "!abort", "base::CrashNow(char const*)", "base::AllocOrDie(unsigned long)",
@@ -45,7 +46,7 @@ _WRITTEN_SITES = (
     ("cause", ("*", "*", "script::vm::Interpret(script::vm::State&)", "script::vm::Run(script::Scope&)")),
 )  # fmt: skip
 
-Code = tuple["Module", Function] | None  #: a function somewhere; None is code outside every module
+Code = tuple["Module", Function] | None  #: a function of a module; None: code outside all modules
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class World:
     modules: tuple[Module, ...]
     sites: tuple[CrashSite, ...]  #: most frequent first
     main_tail: tuple[Code, ...]  #: the outermost frames of the main thread
-    thread_tail: tuple[Code, ...]  #: the same of every other thread
+    thread_tail: tuple[Code, ...]  #: the outermost frames of every other thread
     waits: tuple[tuple[Code, ...], ...]  #: whole stacks of threads that wait for work
 
     @cached_property
