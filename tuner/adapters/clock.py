@@ -33,7 +33,7 @@ class SystemClock:
 # Time of a simulated host: it passes only by sleeping, without waiting.
 
 
-STOP_S = 0.25  #: until a layout is gone
+STOP_S = 0.25  #: time to stop a layout
 
 
 class VirtualClock:

@@ -21,7 +21,7 @@ from pathlib import Path
 from tuner.core.errors import ConfigError
 from tuner.core.text.safe_text import replace_unprintable
 
-_CLEANING_PATIENCE_S = 15.0  #: a guardian needs 10 s at most after its tuner was killed
+_CLEANING_PATIENCE_S = 15.0  #: a guardian takes 10 s at most after its tuner was killed
 _RETRY_S = 0.1
 Taken = Callable[[str, Path], ConfigError]
 

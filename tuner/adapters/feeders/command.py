@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings
 
 _STOP_WAIT_S = 5.0
-_FEEDER_ID = "TUNER_FEEDER_ID"  #: the variable that one launch's feeder carries, and all it starts
-_N_LINES = 3  #: of its output, told when it fails
+_FEEDER_ID = "TUNER_FEEDER_ID"  #: the variable that identifies all processes of one launch's feeder
+_N_LINES = 3  #: lines of the command's output in an error
 
 
 class CommandFeederSettings(FeederSettings):
@@ -77,8 +77,8 @@ class CommandFeeder:
         self._directory = directory or Path.cwd()
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
-        self._marker = ""  #: another one for each launch
-        self._failed = ""  #: how the command had failed before it was ended
+        self._marker = ""  #: a new value for each launch
+        self._failed = ""  #: the failure of the command if it failed before it was stopped
         self._exit_code: int | None = None
 
     def prepare(self) -> None:

@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings
 
 MANY_FAILED_RATIO = 0.01
-_PAUSE_SLACK_S = 5.0  #: beyond the time of one answer, until the generator has stopped sending
-#: ``-I -S``: no PYTHON* variables of the user, no site-packages; the generator needs none
+_PAUSE_SLACK_S = 5.0  #: time beyond one answer's time limit for the generator to stop sending
+#: ``-I -S``: without the user's PYTHON* variables and site-packages, which the generator does not need
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]);"
     " from tuner.adapters.load.generator import main; main(*sys.argv[2:])"
@@ -245,17 +245,18 @@ class HttpFeeder:
         self._scratch = scratch
         self._warn = warn
         self._generator: CommandFeeder | None = None
-        self._pausing: PausedProcess | None = None  #: while a launch is fed
+        self._pausing: PausedProcess | None = None  #: control of the generator; None: no launch is fed
         self._rate_file: Path | None = None
         self._workers_file: Path | None = None
         self._problem_file: Path | None = None
         self._found_file: Path | None = None
-        self._found_url = ""  #: where the last launch was found to listen
+        self._found_url = ""  #: address at which the last launch was found to listen
         self._workers: frozenset[int] = frozenset()
         self._found: ClientSearchResult | None = None
         self._rate_per_s = traffic.rate_per_s
         self._capacity_per_s: float | None = None
-        self._n_fed = 0  #: launches: each has arrivals of its own, or all would share their luck
+        #: launches fed so far; each gets different random arrivals, so that launches vary independently
+        self._n_fed = 0
 
     def prepare(self) -> None:
         """Check that all requests are valid, with at least one client per thread of every layout."""

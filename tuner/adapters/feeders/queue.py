@@ -33,18 +33,19 @@ from tuner.core.messages.service import queue_left, queue_shared
 if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings
 
-#: ``-I -S``: no PYTHON* variables of the user; of site-packages, only where the client is
+#: ``-I -S``: without the user's PYTHON* variables; site-packages only from the folder of the client
 _BOOT = (
     "import sys; sys.path += sys.argv[1:3];"
     " from tuner.adapters.queues.feeding import main; main(*sys.argv[3:])"
 )
-BROKER_WITHIN_S = 10.0  #: a broker that is restarted, or loads its data, answers a launch
+BROKER_WITHIN_S = 10.0  #: time for a broker that restarts or loads its data to answer a launch
 _ASK_AGAIN_S = 0.2
-EMPTY_WITHIN_S = 60.0  #: what waited when it was paused; the first time it may be the work of 20 s
-FULL_WITHIN_S = 120.0  #: the queue, before the service is started
+EMPTY_WITHIN_S = 60.0  #: time limit to empty the queue at a pause; the first time it may contain 20 s of work
+FULL_WITHIN_S = 120.0  #: time limit to fill the queue before the service starts
 _LOOK_EVERY_S = 0.02
-_DRY_FOR_S = 1.0 + TOP_UP_EVERY_S  #: the study looks every second, and must not miss it
-_UNSEEN_PER_PROCESS = 10  #: arq's max_jobs, unless told: these may all be in hand and look as if they waited
+_DRY_FOR_S = 1.0 + TOP_UP_EVERY_S  #: the study samples every second and must not miss an empty queue
+#: arq's default max_jobs; that many messages of a process may be in work but still look as if they wait
+_UNSEEN_PER_PROCESS = 10
 
 
 class QueueFeederSettings(FeederSettings):
@@ -120,8 +121,9 @@ class Fed:
     form: str
     queue: str
     sample: Path
-    depth: int | None = None  #: messages that are to wait; None: for 20 s, at the best rate seen
-    timeout_s: float = 5.0  #: for one answer
+    #: number of messages to keep in the queue; None: 20 s of work at the best rate so far
+    depth: int | None = None
+    timeout_s: float = 5.0  #: for one answer of the broker
 
 
 class QueueFeeder:
@@ -152,8 +154,8 @@ class QueueFeeder:
         self._warn = warn
         self._best_per_s = 0.0
         self._process: CommandFeeder | None = None
-        self._pausing: PausedProcess | None = None  #: while a launch is fed
-        self._was_away = False  #: the broker, in this launch or the last one
+        self._pausing: PausedProcess | None = None  #: control of the feeder process; None: no launch is fed
+        self._was_away = False  #: whether the broker was unreachable in this launch or the last one
 
     def in_turns(self) -> QueueFeeder:
         """Return a feeder of the same queue for launches that are paused often: it keeps few messages

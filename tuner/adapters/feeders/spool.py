@@ -12,7 +12,7 @@ from tuner.adapters.processes.signals import ending_in_words, running_in_own_gro
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
 
-_READY = "new"  #: the folder of a spool that holds the items nobody has taken
+_READY = "new"  #: the folder of a spool with the items that no worker has taken
 
 
 class SpoolFeeder:

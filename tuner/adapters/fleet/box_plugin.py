@@ -11,7 +11,7 @@ from distributed import Worker, WorkerPlugin, get_worker
 from tuner.adapters.fleet.frames import Frame, OrderEvent
 
 NAME = "tuner-box"
-_UNBEGUN = ("waiting", "ready", "constrained")  #: states of Dask's in which an order has not begun
+_UNBEGUN = ("waiting", "ready", "constrained")  #: Dask's states before the start of an order
 
 
 class Making(Protocol):
@@ -73,10 +73,10 @@ class BoxPlugin(WorkerPlugin):
         """
         self._begin, self.describe = begin, describe
         self._lock = threading.Lock()
-        self._makings: dict[str, Making | None] = {}  #: by key; None: it is about to begin
-        self._unwanted: set[str] = set()  #: let go before they had begun
-        self._finishing: set[str] = set()  #: to end after the window in hand
-        self._refuses: str | None = None  #: why nothing is begun any more
+        self._makings: dict[str, Making | None] = {}  #: launches by key of their order; None: about to begin
+        self._unwanted: set[str] = set()  #: keys released before their launch began
+        self._finishing: set[str] = set()  #: keys of launches that must end after their present window
+        self._refuses: str | None = None  #: reason why no further launch begins
         self._worker: Worker | None = None
 
     # ------------------------------------------------------------------ in the thread of the task

@@ -16,11 +16,11 @@ from distributed.utils import get_ip
 from tuner.adapters.fleet.box_plugin import BoxPlugin
 from tuner.adapters.fleet.scheduler import answer_of
 
-FACTS = "tuner_box"  #: under that name the scheduler keeps what a box says of itself
-FINISH_ORDERS = "finish-orders"  #: what a scheduler tells a box to end after the window in hand
-HEARTBEAT_S = 2.0  #: Dask's own half a second costs the box twice as much
+FACTS = "tuner_box"  #: key under which the scheduler stores the facts of a host
+FINISH_ORDERS = "finish-orders"  #: message from a scheduler to end a launch after its present window
+HEARTBEAT_S = 2.0  #: Dask's default of 0.5 s would use twice as much CPU on the host
 _LOOK_S = 0.1
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0  #: before the scheduler is asked again
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0  #: wait before the scheduler is tried again
 _CLOSES_WITHIN_S = 30.0
 
 
@@ -57,7 +57,7 @@ class BoxWorker:
         self._address, self._name, self._security = address, name, security
         self._facts, self._plugin, self._say = dict(facts), plugin, say
         self._n_asked_to_end = 0
-        self._ends = asyncio.Event()  #: to be asked for no more launches
+        self._ends = asyncio.Event()  #: set when no more launches may begin
         self._said = ""
 
     async def run(self) -> None:

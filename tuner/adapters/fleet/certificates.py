@@ -19,7 +19,7 @@ from tuner.adapters.fleet.scheduler import CA, CERTIFICATE, KEY
 from tuner.core.errors import ConfigError
 
 VALID_DAYS = 1825
-_CLOCKS_APART = timedelta(days=1)  #: a box whose clock is behind takes it all the same
+_CLOCKS_APART = timedelta(days=1)  #: tolerance for hosts whose clock is behind
 
 
 def write_certificates(folder: Path, hosts: Sequence[str]) -> list[Path]:

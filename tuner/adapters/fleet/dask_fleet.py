@@ -50,14 +50,14 @@ class VirtualOrder:
         return self._waiting[box].popleft()
 
 
-ANSWERS_WITHIN_S = 120.0  #: a box that is asked what would run there
-LOOK_S = 1.0  #: so often it is looked who is there
-PATIENCE_S = 600.0  #: so long a scheduler may be away before the study ends
+ANSWERS_WITHIN_S = 120.0  #: time for a host to answer a question about its programs
+LOOK_S = 1.0  #: time between two lists of the connected hosts
+PATIENCE_S = 600.0  #: time without the scheduler after which the study ends
 PATIENCE = f"{PATIENCE_S / 60:.0f} minutes"
 _CLOSES_WITHIN_S = 10.0
-_TROUBLE = (OSError, TimeoutError)  #: of a connection
+_TROUBLE = (OSError, TimeoutError)  #: connection errors
 
-#: an order, at a time of the wall clock, with so many boxes, as boxes understand it
+#: packs an order, with the wall time and the number of hosts, for its host
 Asks = Callable[[Order, float, int], bytes]
 
 
@@ -78,10 +78,10 @@ class DaskFleet:
         self._futures: dict[str, Future[None]] = {}
         self._came: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._pending: deque[News] = deque()
-        self._has_ended: set[str] = set()  #: orders that Dask had ended at the last look
+        self._has_ended: set[str] = set()  #: orders whose tasks had ended at the last check
         self._closing, self._finishing = threading.Event(), threading.Event()
         self._to_finish: Mapping[str, str] = {}
-        self._looked_s = time.monotonic()  #: when the scheduler last said who is there
+        self._looked_s = time.monotonic()  #: time of the scheduler's last list of hosts
         self._client = Client(
             address, security=security, timeout=PATIENCE, set_as_default=False, name="tuner"
         )

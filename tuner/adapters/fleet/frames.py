@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from tuner.core.domain.fleet import News
 
 _HEAD = struct.Struct(">dI")
-LONGEST_BYTES = 1 << 30  #: no news are longer: what says so is none of ours
+LONGEST_BYTES = 1 << 30  #: limit for news; a larger length field is not from tuner
 
 
 class Frame(NamedTuple):
     """News in transit."""
 
-    at_wall_s: float  #: by the clock of the box
-    data: bytes  #: empty: its sender is alive
+    at_wall_s: float  #: wall time by the clock of the host
+    data: bytes  #: empty: a sign of life
 
 
 def pack_news(news: News) -> bytes:
@@ -69,9 +69,9 @@ class OrderEvent(NamedTuple):
     """One news item of an order; as a Dask event, it is a mapping."""
 
     order: str
-    n: int  #: 0, 1, ... of this order
-    frame: Frame | None  #: None: the process of the launch is gone, and the box is free
-    why: str | None = None  #: with the last one: what went wrong, where something did
+    n: int  #: number of the event in its order: 0, 1, ...
+    frame: Frame | None  #: None: the process of the launch has ended, and the host is free
+    why: str | None = None  #: problem, if there was one; only in the last event
 
     def event(self) -> dict[str, Any]:
         """Return a mapping of values that every version of msgpack accepts."""

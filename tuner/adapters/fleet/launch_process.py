@@ -22,12 +22,13 @@ from tuner.adapters.fleet.frames import Frame, FrameReader, frame_bytes, pack_ne
 from tuner.adapters.processes.signals import ending_in_words
 from tuner.core.domain.fleet import News
 
-BEAT_S = 1.0  #: so often each end tells the other that it is alive
-SILENT_S = 30.0  #: who has not said so for that long hangs, or is stopped
-ENDS_WITHIN_S = 120.0  #: a service may take its time to stop; after that its guardian does it
-EXITS_WITHIN_S = 10.0  #: of having told the last
-BEAT, FINISH = b".", b"f"  #: what stands behind the order
-LENGTH = struct.Struct(">Q")  #: of the order, before it
+BEAT_S = 1.0  #: time between two signs of life in either direction
+SILENT_S = 30.0  #: time without a sign of life after which the other end counts as stopped
+#: time for the service to stop; after that the process is killed, and its guardian stops the service
+ENDS_WITHIN_S = 120.0
+EXITS_WITHIN_S = 10.0  #: time to exit after the last news
+BEAT, FINISH = b".", b"f"  #: messages that follow the order
+LENGTH = struct.Struct(">Q")  #: length of the order, which precedes it
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {module} import main; main()"
 
 
@@ -52,9 +53,10 @@ class LaunchProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._orders, self._news = self._process.stdin.fileno(), self._process.stdout
-        self._lock = threading.Lock()  #: of what is written to it
+        self._lock = threading.Lock()  #: for writes to the process
         self._order = LENGTH.pack(len(order)) + order
-        self._is_asked = self._finishes = False  #: it has its order; it is to end after the window in hand
+        #: whether it has its order, and whether it must end after the present window
+        self._is_asked = self._finishes = False
         self._ending_since_s: float | None = None
         self._why: str | None = None
 
@@ -145,8 +147,9 @@ class LaunchProcess:
 
 # Connection between the process of a launch and the worker that started it: if one ends, so does the other.
 
-STOOD_STILL_S = 10.0  #: a thread that wanted to look each second and did not for so long was stopped
-SUSPENDED_S = 1.0  #: so much more than awake time went by: the box was suspended
+#: least pause of a thread that checks every second, at which the process counts as stopped
+STOOD_STILL_S = 10.0
+SUSPENDED_S = 1.0  #: least difference between real and awake time at which the host counts as suspended
 _PR_SET_PDEATHSIG = 1
 
 
@@ -162,7 +165,7 @@ class Lifeline:
         os.set_blocking(self._news, False)
         self._parent = os.getppid()
         self._writing = threading.Lock()
-        self._ended: str | None = None  #: why it has to end; it tells nothing from then on
+        self._ended: str | None = None  #: reason for the end; after it, no more news is sent
         self._finishes = False
         die_with_parent()
 

@@ -38,9 +38,9 @@ class Seen:
     """A worker of the scheduler."""
 
     address: str
-    worker: str  #: of this start of it alone
+    worker: str  #: name of the worker, different after each start
     facts: BoxFacts
-    identity: tuple[str, ...]  #: of the machine, whatever it is called
+    identity: tuple[str, ...]  #: identifies the machine, even under another name
 
 
 @dataclass(slots=True)
@@ -50,19 +50,20 @@ class _Under:
     box: str
     worker: str
     address: str
-    n: int = 0  #: told up to now
+    n: int = 0  #: number of events received
     has_started: bool = False
-    #: open: its end is to come. over: it was told. given-up: nobody wants to know. broken: news are missing
+    #: open: the end is awaited. over: the end was received. given-up: the coordinator needs no result.
+    #: broken: events are missing or unreadable
     state: Literal["open", "over", "given-up", "broken"] = "open"
-    why: str | None = None  #: what is known of why it is lost
+    why: str | None = None  #: reason for the loss, if known
 
 
 @dataclass(slots=True)
 class Ledger:
     """The coordinator's record of its hosts; all calls come from one thread."""
 
-    _boxes: dict[str, Seen] = field(default_factory=dict)  #: by name
-    _gone: set[str] = field(default_factory=set)  #: workers that are not to come back
+    _boxes: dict[str, Seen] = field(default_factory=dict)  #: hosts by name
+    _gone: set[str] = field(default_factory=set)  #: workers that will not come back
     _orders: dict[str, _Under] = field(default_factory=dict)
     _said: set[tuple[str, str, str]] = field(default_factory=set)  #: warnings before a launch
 
@@ -206,7 +207,7 @@ class Looking:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._said: dict[str, Mapping[str, Any]] = {}  #: by worker, of those seen last
+        self._said: dict[str, Mapping[str, Any]] = {}  #: facts by worker, for the workers in the last list
 
     def boxes(self) -> list[Seen]:
         """Return the present hosts; other workers of the scheduler are left out.

@@ -69,7 +69,7 @@ async def _serve(address: Address, security: Any, ready: Callable[[str], None]) 
 
 
 ANSWERS_WITHIN_S = 10.0
-_NO_ANSWER = (TimeoutError, asyncio.CancelledError)  #: as asyncio tells that time is over
+_NO_ANSWER = (TimeoutError, asyncio.CancelledError)  #: the exceptions of a timeout in asyncio
 
 
 async def answer_of(address: str, security: Any) -> dict[str, Any]:
@@ -110,8 +110,9 @@ def _cause(error: BaseException) -> str:
 # Dask settings that disable retries and unneeded monitoring.
 
 
-CA, CERTIFICATE, KEY = "ca.pem", "fleet.pem", "fleet.key"  #: in a folder of certificates
-WORKER_TTL_S = 15.0  #: who was not heard for that long is gone; looked at as often
+CA, CERTIFICATE, KEY = "ca.pem", "fleet.pem", "fleet.key"  #: file names in a folder of certificates
+#: time without a sign of life after which a worker counts as gone; also the interval of that check
+WORKER_TTL_S = 15.0
 _SETTINGS = {
     # leave a measured host undisturbed: Dask's defaults use 2.8 % of a core
     "distributed.worker.profile.enabled": False,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import http.client
 import re
 
-_LARGEST_HEAD = 65_536  #: bytes
+_LARGEST_HEAD = 65_536  #: limit in bytes
 _STATUS_LINE = re.compile(rb"HTTP/1\.(\d) ([1-9]\d\d)(?: [^\r\n]*)?")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?", re.DOTALL)
 _LENGTH = re.compile(rb"\d{1,18}")
@@ -38,15 +38,17 @@ class Answer:
 
     def __init__(self, *, is_head: bool = False) -> None:
         """Set up the parser; *is_head*: response to HEAD, which has no body regardless of its headers."""
-        self.status = 0  #: 0: not known yet
-        self.n_bytes = 0  #: of it, so far
-        self.keeps_alive = False  #: whether the connection can take another request, once it is whole
+        self.status = 0  #: HTTP status; 0: not known yet
+        self.n_bytes = 0  #: bytes of the response so far
+        self.keeps_alive = False  #: whether the connection can be used again after the response
         self._is_head = is_head
-        self._buffer = b""  #: of the head or of a chunk's line, what did not end yet
+        self._buffer = b""  #: unfinished part of the head or of a chunk's first line
         self._in_chunks = False
-        self._chunk_begun = False  #: its bytes are there, or come; the end of its line is due after them
-        self._trailing = False  #: after the last chunk
-        self._left: int | None = 0  #: bytes of body or chunk still to come; None: until the connection ends
+        #: whether a chunk has begun, whose data must be followed by the end of a line
+        self._chunk_begun = False
+        self._trailing = False  #: whether the last chunk is over, so that trailers follow
+        #: remaining bytes of the body or chunk; None: the body ends with the connection
+        self._left: int | None = 0
 
     def feed(self, data: bytes) -> bool:
         """Parse *data*; return True once the response is complete.
@@ -189,7 +191,7 @@ def _lines(head: bytes) -> list[bytes]:
 # HTTP responses of http.client, without interim ones.
 
 
-_MOST_INTERIM = 100  #: before an answer; a server may send several
+_MOST_INTERIM = 100  #: interim responses before a response; a server may send several
 
 
 class FinalResponse(http.client.HTTPResponse):

@@ -16,8 +16,8 @@ from tuner.adapters.load.workers import Peer, peer_of
 if TYPE_CHECKING:
     import ssl
 
-#: So long a server may take to close a connection that has taken its last request. A server that closes
-#: first keeps the port of our end free: else a minute of TIME_WAIT on each would use them up.
+#: Time for the server to close a connection after its last request. If the server closes first, the client's
+#: port is free at once; otherwise each port would be in TIME_WAIT for a minute, until none is left.
 _CLOSING_S = 0.25
 
 
@@ -58,7 +58,7 @@ class Client:
         self._due_ns = 0
         self._is_retry = False
         self._moves = False
-        self.gives_up_ns = 0  #: when its answer is overdue
+        self.gives_up_ns = 0  #: monotonic time at which the present request fails
 
     @property
     def is_busy(self) -> bool:
@@ -179,7 +179,7 @@ class _Connection(asyncio.Protocol):
         self._is_lost = False
         self.peer: Peer | None = None
         self.n_answered = 0
-        self.has_started = False  #: something of the present answer has come
+        self.has_started = False  #: whether any byte of the present answer has come
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

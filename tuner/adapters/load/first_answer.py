@@ -17,10 +17,10 @@ from tuner.adapters.load.workers import Address, listening_at
 if TYPE_CHECKING:
     import ssl
 
-_SLOW_S = 1.0  #: without the first answer so long, worth a word
-_TRY_EVERY_S = 0.1  #: to reach a service that does not answer
-_HANDSHAKE_S = 2.0  #: for a handshake: a server that speaks no TLS may wait for more
-_ASK_EVERY_S = 10.0  #: whether a port speaks TLS
+_SLOW_S = 1.0  #: time without the first answer after which a problem is reported
+_TRY_EVERY_S = 0.1  #: time between two attempts to reach a service that does not answer
+_HANDSHAKE_S = 2.0  #: time limit of a handshake; a server without TLS may never answer it
+_ASK_EVERY_S = 10.0  #: time between two checks whether a port uses TLS
 
 
 class NoAnswerError(Exception):
@@ -31,7 +31,7 @@ class NoAnswerError(Exception):
 class Place:
     """Address that receives the requests."""
 
-    host: str  #: or the whole path of a unix socket
+    host: str  #: host name, or the whole path of a unix socket
     port: int
     is_tls: bool = False
 
@@ -60,12 +60,12 @@ class Reached:
     """The service's first answer."""
 
     place: Place
-    host: str  #: its IP address, so that a name is looked up once
-    tls: ssl.SSLContext | None  #: None: in the clear
+    host: str  #: IP address, so that the name is resolved only once
+    tls: ssl.SSLContext | None  #: None: unencrypted
     status: int
     n_bytes: int
-    began_ns: int  #: when its request was sent
-    is_elsewhere: bool  #: not where the order says
+    began_ns: int  #: time at which its request was sent
+    is_elsewhere: bool  #: whether its address differs from that of the order
 
 
 class FirstAnswer:
@@ -74,14 +74,14 @@ class FirstAnswer:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._asked = Place(order.host, order.port, order.is_tls)
-        self._problem = ""  #: why there is no answer, as it was written
+        self._problem = ""  #: reason for the lack of an answer, as last written
         self._n_tries = 0
         self._patient_until_s = time.monotonic() + order.wait_s / 2
-        self._note = ""  #: what else is known of the port that was asked
-        self._asks_s = 0.0  #: when it is asked again whether it speaks TLS
+        self._note = ""  #: further facts about the port, for the message
+        self._asks_s = 0.0  #: time of the next check whether the port uses TLS
         self._otherwise: dict[
             Place, bool
-        ] = {}  #: those that did not speak as expected: whether TLS is tried next
+        ] = {}  #: whether TLS is tried next, for places with a protocol error
 
     async def come(self, request: Request) -> Reached:
         """Return the first answer to *request*.

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 # Count of the connections of each worker process, and reconnection of those that exceed a worker's share.
 
 _EVERY_S = 1.0
-_UNEVEN_EVERY_S = 0.2  #: while connections are opened anew
-_HURRIES_S = 60.0  #: so long after the first look; a server that takes connections unevenly never ends it
-_COST_RATIO = 0.01  #: of one core: what looks may cost
+_UNEVEN_EVERY_S = 0.2  #: interval while connections are reopened
+_HURRIES_S = 60.0  #: longest time with this interval, because some servers never take connections evenly
+_COST_RATIO = 0.01  #: largest share of one core for the counting
 
 
 class SpreadWatch:
@@ -46,7 +46,7 @@ class SpreadWatch:
         self._totals = totals
         ports = [order.port, *(port for _, port in order.others)]
         self._workers = Workers([] if order.host.startswith("/") else ports)
-        self._counted: tuple[Sequence[int], int, int] | None = None  #: by the last look
+        self._counted: tuple[Sequence[int], int, int] | None = None  #: result of the last count
         self._looked_ns = 0
         self._began_s: float | None = None
 
@@ -99,11 +99,11 @@ class SpreadWatch:
 
 
 NO_ANSWER_EXIT = 3
-#: between the first requests of two clients: of those that come at once one worker process takes most
+#: time between the first requests of two clients; simultaneous connections would mostly go to one process
 _START_EVERY_S = 0.001
-_LOOK_EVERY_S = 0.1  #: for answers that take too long
-_TRY_EVERY_S = 0.1  #: after a failure: do not storm a service that does not answer
-_DRAIN_S = 2.0  #: after SIGTERM; the feeder kills after 5 s
+_LOOK_EVERY_S = 0.1  #: time between two checks for overdue answers
+_TRY_EVERY_S = 0.1  #: pause after a failure, so that a service that does not answer is not flooded
+_DRAIN_S = 2.0  #: time to end after SIGTERM; the feeder kills after 5 s
 
 
 class Generator:
@@ -117,13 +117,13 @@ class Generator:
         self._clients: set[Client] = set()
         self._idle: list[Client] = []
         self._paused: dict[Client, asyncio.TimerHandle] = {}
-        self._held: list[Client] = []  #: of the closed loop, while the gate is shut
+        self._held: list[Client] = []  #: clients of the closed loop that wait for the gate to open
         self._tls: ssl.SSLContext | None = None
         self._name = order.host
         self._rate_per_s = order.rate_per_s  #: None: closed loop
         self._waiting: asyncio.Task[bool] | None = None
         self._is_stopping = False
-        self._looks_s = 0.0  #: when it looks for a rate again
+        self._looks_s = 0.0  #: time of the next check for a new rate
         self._over = asyncio.Event()
         self._chance = random.Random(order.seed)
         self._spread = SpreadWatch(order, totals)

@@ -14,7 +14,7 @@ from typing import Any
 from tuner.adapters.processes.pausing import Asked, PausingProcess
 
 ARRIVALS = ("poisson", "even")
-#: methods that may be sent again when a kept connection turns out to be closed (RFC 9110, 9.2.2)
+#: methods that may be sent again if a kept connection is found closed (RFC 9110, 9.2.2)
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"})
 
 
@@ -47,37 +47,40 @@ class Request:
 class Order:
     """Order for one run of the generator."""
 
-    host: str  #: or the whole path of a unix socket
+    host: str  #: host name, or the whole path of a unix socket
     port: int
-    requests: tuple[Request, ...]  #: sent in turn
-    clients: int  #: closed loop: each one sends its next request when the last is answered
-    reuse: int | None = None  #: requests over one connection, at most; None: as long as the server keeps it
+    requests: tuple[Request, ...]  #: requests, which are sent in turn
+    #: closed loop: number of clients, each of which waits for its answer before the next request
+    clients: int
+    reuse: int | None = None  #: most requests per connection; None: until the server closes it
     processes: int = 1  #: worker processes of the layout
-    threads: int = 1  #: of each of them
-    #: holds the pids of these processes, once they are there; see `write_workers`; None: nobody tells
+    threads: int = 1  #: threads of each worker process
+    #: file with the pids of these processes, once they exist; see `write_workers`; None: no such file
     workers_file: str | None = None
-    spreads: bool = False  #: whether connections are opened anew until each worker has as many as the others
-    rate_per_s: float | None = None  #: open loop: requests that become due per second; None: closed loop
+    spreads: bool = False  #: whether clients reopen connections until all workers have equally many
+    rate_per_s: float | None = None  #: open loop: requests due per second; None: closed loop
     rate_file: str | None = (
-        None  #: once it is there it holds the rate, which may change, and be 0; see ``write_rate``
+        None  #: file that, once it exists, sets the rate, which may be 0; see ``write_rate``
     )
-    arrivals: str = "poisson"  #: how they become due: poisson or even
-    #: holds why the service has not answered, as long as it has not; see `write_problem`; None: nobody asks
+    arrivals: str = "poisson"  #: distribution of the arrivals: poisson or even
+    #: file that contains the reason while the service has not answered; see `write_problem`; None: no such
+    #: file
     problem_file: str | None = None
-    max_outstanding: int = 1000  #: open loop: one that becomes due beyond them is not sent
-    timeout_s: float = 30.0  #: for one answer
-    wait_s: float = 60.0  #: for the service's first answer
-    n_requests: int | None = None  #: after so many it ends; None: when it is told to
-    seed: int = 1  #: of the arrivals
+    max_outstanding: int = 1000  #: open loop: requests beyond this number of unanswered ones are not sent
+    timeout_s: float = 30.0  #: time limit for one answer
+    wait_s: float = 60.0  #: time limit for the service's first answer
+    #: number of requests after which the generator ends; None: it ends when it is stopped
+    n_requests: int | None = None
+    seed: int = 1  #: seed of the arrivals
     is_tls: bool = False  #: whether connections are encrypted
-    checks_certificate: bool = True  #: whether the service's certificate has to be one that this host trusts
-    #: whether requests go to where the workers listen, by the kernel's tables, if that is somewhere else
+    checks_certificate: bool = True  #: whether the service's certificate must be trusted by this host
+    #: whether requests go to the address at which the workers listen according to the kernel, if it differs
     finds_address: bool = False
-    authority: str = ""  #: the Host header of the requests, which is written anew for another address
-    #: is given the URL that requests go to, if it is another one; see `write_problem`; None: nobody asks
+    authority: str = ""  #: Host header of the requests; it is replaced if the address is
+    #: file that gets the URL in use if it is not the configured one; see `write_problem`; None: no such file
     found_file: str | None = None
-    gate_descriptor: int | None = None  #: of the socket by which it is asked to pause; None: nobody asks
-    #: hosts and ports of further processes: clients take all in turn
+    gate_descriptor: int | None = None  #: socket for requests to pause; None: the generator never pauses
+    #: hosts and ports of further processes; clients use all in turn
     others: tuple[tuple[str, int], ...] = ()
 
     @property

@@ -12,15 +12,17 @@ from pathlib import Path
 
 from tuner.core.domain.requests import N_BUCKETS, ConnectionSpread, Latencies, bucket_of
 
-#: why a request failed: could not connect; connection lost before the answer's end; no answer in time; no
-#: HTTP; status 400 to 499; 500 and above; not sent at all, as too many were outstanding
+#: kinds of failures: no connection; connection lost before the end of the answer; no answer in time; invalid
+#: HTTP; status 400 to 499; status 500 and above; not sent, because too many requests were unanswered
 KINDS = ("refused", "closed", "timeout", "garbage", "4xx", "5xx", "overdue")
 _MAGIC = int.from_bytes(b"tunload3", "little")
-_BYTES, _DONE, _FAILED = 1, 2, 3  #: places, in words of 8 bytes; the magic number is in the first
-_UNANSWERED = _FAILED + len(KINDS)  #: failures since the last request that was done was sent, by kind
+_BYTES, _DONE, _FAILED = 1, 2, 3  #: positions in words of 8 bytes; the first word is the magic number
+_UNANSWERED = _FAILED + len(KINDS)  #: failures by kind since the last successful request was sent
 _LATENCIES = _UNANSWERED + len(KINDS)
-_SPREAD = _LATENCIES + N_BUCKETS  #: ns looked at, ns starved, ns waiting, workers; then ns of each worker
-_HELD = _SPREAD + 4  #: after the workers a word for each client: since when its request is due, or 0
+#: ns counted, ns starved, ns waiting, number of workers; then ns of each worker
+_SPREAD = _LATENCIES + N_BUCKETS
+#: after the workers, one word for each client: the time at which its request was due, or 0
+_HELD = _SPREAD + 4
 _HEAD = struct.Struct(f"={_LATENCIES}Q")
 
 
@@ -37,15 +39,17 @@ class DamagedTotalsError(Exception):
 class Totals:
     """Results of all requests so far."""
 
-    n_done: int  #: answered with a status below 400
-    n_failed: Mapping[str, int]  #: by kind; kinds that did not happen are left out
-    #: those of them after which no request was sent that was done: mostly the service's end
+    n_done: int  #: requests answered with a status below 400
+    n_failed: Mapping[str, int]  #: failed requests by kind; kinds without a failure are left out
+    #: failed requests after which no successful request was sent; usually they failed when the service
+    #: stopped
     n_failed_since_done: Mapping[str, int]
-    n_bytes: int  #: of answers that were whole
-    latencies: Latencies  #: of the requests that were done
-    #: since when each of those under way is due, in ns of ``time.monotonic_ns()``
+    n_bytes: int  #: bytes of complete answers
+    latencies: Latencies  #: latencies of successful requests
+    #: due times of the requests under way, in ns of ``time.monotonic_ns()``
     due_ns: tuple[int, ...] = ()
-    spread: ConnectionSpread = field(default_factory=ConnectionSpread)  #: of connections over the workers
+    #: spread of connections over the workers
+    spread: ConnectionSpread = field(default_factory=ConnectionSpread)
 
     @property
     def n_failed_total(self) -> int:
@@ -78,9 +82,7 @@ class TotalsWriter:
         self._words[0] = _MAGIC
         self._words[_SPREAD + 3] = n_workers
         os.replace(draft, path)
-        self._unanswered: deque[tuple[int, int]] = (
-            deque()
-        )  #: when a request failed, and the place of its kind
+        self._unanswered: deque[tuple[int, int]] = deque()  #: time and kind of each failure
 
     def sent(self, client: int, due_ns: int) -> None:
         """Count a request that was due at *due_ns* as under way; clients are numbered from 0 on."""

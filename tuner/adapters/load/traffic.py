@@ -14,17 +14,17 @@ from tuner.core.domain.load import EVEN, Connections, Pace
 from tuner.core.errors import ConfigError
 from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url, render_request
 
-MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told
+MOST_OUTSTANDING = 1000  #: default for the number of unanswered requests at a rate
 
 
 @dataclass(frozen=True, slots=True)
 class LoadFiles:
     """Files through which a launch and its load generator exchange changes."""
 
-    workers: Path  #: the processes of the service
-    problem: Path  #: why it does not answer
-    found: Path  #: where it was found to listen
-    rate: Path | None  #: None: the rate stays
+    workers: Path  #: pids of the service's processes
+    problem: Path  #: reason why the service does not answer
+    found: Path  #: address at which the service was found to listen
+    rate: Path | None  #: None: the rate is constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,19 @@ class Traffic:
     headers: Mapping[str, str] | None = None
     body: bytes = b""
     body_file: Path | None = None
-    requests_file: Path | None = None  #: instead of one request; see ``read_requests``
-    clients: int | None = None  #: of the closed loop; None: twice the threads of the largest layout
+    requests_file: Path | None = None  #: file with several requests; see ``read_requests``
+    clients: int | None = None  #: clients of the closed loop; None: twice the threads of the largest layout
     connections: Connections = EVEN
     rate_per_s: float | None = None  #: None: closed loop
-    pace: Pace | None = None  #: what the rate follows from once the closed loop has warmed up
+    pace: Pace | None = None  #: rule that gives the rate after the warm-up of the closed loop
     arrivals: str = "poisson"
     max_outstanding: int = MOST_OUTSTANDING
     timeout_s: float = 30.0
     wait_s: float = 60.0
     seed: int = 1
-    finds_address: bool = False  #: whether *url* gives way to where the launch's own processes listen
-    #: where so many processes listen, if each does at an address of its own, *url* first; None: all at *url*
+    #: whether requests go to the address of the launch's own processes instead of *url*
+    finds_address: bool = False
+    #: returns the addresses of a number of processes, *url* first, if each has its own; None: all use *url*
     addresses: Callable[[int], Sequence[HttpUrl]] | None = None
 
     @property

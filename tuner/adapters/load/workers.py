@@ -11,10 +11,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-Peer = int  #: what both ends of a connection are known by: the client's port, or the inode of its unix socket
+Peer = int  #: identifies a connection at both ends: the client's port, or the inode of its unix socket
 _SOCKET = "socket:["
 _OPEN, _LISTENING = (b"01", b"08"), b"0A"  #: ESTABLISHED, CLOSE_WAIT; LISTEN
-_NOT_ACCEPTED = b"0"  #: the inode of a connection that waits in the listen queue
+_NOT_ACCEPTED = b"0"  #: inode of a connection in the listen queue
 
 _SOCK_DIAG, _BY_FAMILY, _DUMP, _DONE, _ERROR = 4, 20, 0x301, 3, 2  # sock_diag(7), netlink(7)
 _HEAD, _UNIX_ROW, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BBBBIII"), struct.Struct("=HH")
@@ -27,7 +27,7 @@ class _Row:
     """A socket of the service."""
 
     inode: bytes
-    peer: Peer | None  #: None: it listens
+    peer: Peer | None  #: None: a listening socket
 
 
 class Workers:
@@ -38,7 +38,7 @@ class Workers:
         self._endings = tuple(b":%04X" % port for port in ports)
         self._pids: tuple[int, ...] = ()
         self._accepting: tuple[int, ...] = ()
-        self._owners: dict[bytes, int] = {}  #: pid by the inode of a socket
+        self._owners: dict[bytes, int] = {}  #: pid by inode of the socket
 
     @property
     def accepting(self) -> tuple[int, ...]:
@@ -153,18 +153,18 @@ def _unix_row(row: bytes) -> _Row:
 # Listening addresses of the processes of a service, from the kernel's socket tables.
 
 _LISTEN = b"0A"  #: TCP_LISTEN in the kernel's include/net/tcp_states.h
-_ACCEPTS, _STREAM = 1 << 16, 1  #: __SO_ACCEPTCON, and SOCK_STREAM, as /proc/net/unix shows them
+_ACCEPTS, _STREAM = 1 << 16, 1  #: __SO_ACCEPTCON and SOCK_STREAM as in /proc/net/unix
 _ANYWHERE = ("0.0.0.0", "::")
-_MOST_PROCESSES = 4096  #: that are looked into
+_MOST_PROCESSES = 4096  #: largest number of processes that are examined
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
     """A listening address, as clients on this host reach it."""
 
-    host: str  #: an IP address, or the whole path of a unix socket
-    port: int = 0  #: 0: a unix socket
-    is_anywhere: bool = False  #: it listens at every address of the host
+    host: str  #: IP address, or the whole path of a unix socket
+    port: int = 0  #: 0: unix socket
+    is_anywhere: bool = False  #: whether it listens at every address of the host
 
     def __str__(self) -> str:
         if self.host.startswith("/"):

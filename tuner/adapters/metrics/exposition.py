@@ -20,8 +20,8 @@ from tuner.core.domain.window import Sample, Window
 from tuner.core.errors import ConfigError
 from tuner.core.messages.host import metrics_file
 
-EVERY_S = 10.0  #: the file, while a launch goes on; node_exporter is asked every 15 s or so
-_OURS = b"# HELP tuner_"  #: how a file of ours begins
+EVERY_S = 10.0  #: interval of writes during a launch; node_exporter is scraped about every 15 s
+_OURS = b"# HELP tuner_"  #: first bytes of a file by tuner
 
 
 def registry_of(figures: StudyFigures) -> CollectorRegistry:

@@ -12,10 +12,10 @@ from tuner import __version__
 from tuner.adapters.metrics.figures import PHASES, StudyFigures
 from tuner.core.text.safe_text import replace_unprintable
 
-_LONGEST = 200  #: characters of a label's value
-_UNITS = ("seconds", "bytes")  #: a name that ends so says it
+_LONGEST = 200  #: largest length of a label's value, in characters
+_UNITS = ("seconds", "bytes")  #: units that the names of families may end with
 
-Labelled = tuple[Mapping[str, str], float | None]  #: labels, and the value; None: not known
+Labelled = tuple[Mapping[str, str], float | None]  #: labels and value; None: not known
 
 
 class StudyCollector:

@@ -37,21 +37,23 @@ class Known:
 class LayoutFigures:
     """Figures of one layout, over all sessions of the study; totals only grow."""
 
-    n_launches: int = 0  #: of this session
-    n_valid: int = 0  #: windows that count
+    n_launches: int = 0  #: launches of this session
+    n_valid: int = 0  #: valid windows
     n_void: int = 0
-    void_reasons: Counter[str] = field(default_factory=Counter)  #: a window may have several
-    n_items: int = 0  #: finished well while a window was watched, void ones and the one under way included
+    #: number of windows by reason; a window may have several reasons
+    void_reasons: Counter[str] = field(default_factory=Counter)
+    n_items: int = 0  #: items finished during windows, invalid windows and the present one included
     n_failed: int = 0
-    window_s: float = 0.0  #: length of the windows that count
-    cpu_s: dict[str, float] = field(default_factory=dict)  #: in these, by whose it is
-    n_answered: int = 0  #: requests that the feeder sent
+    window_s: float = 0.0  #: total length of valid windows
+    #: CPU time in valid windows, by user: service, tuner, backends, others
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    n_answered: int = 0  #: answered requests of the feeder
     n_requests_failed: int = 0
     # From the last valid window; None: there is none, or it has no such value.
     throughput_per_s: float | None = None
     load1: float | None = None
     memory_bytes: float | None = None
-    latency_s: dict[int, float] = field(default_factory=dict)  #: by percentile
+    latency_s: dict[int, float] = field(default_factory=dict)  #: latency by percentile
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class Now:
     phase: Phase = "between"
     layout: Layout | None = None
     block: int = 0
-    elapsed_s: float = 0.0  #: of the phase
+    elapsed_s: float = 0.0  #: time since the phase began
     window_s: float | None = None
     items_per_s: float | None = None
     load1: float | None = None
@@ -89,7 +91,7 @@ class StudyFigures:
     ) -> None:
         self.study, self.name, self.box = study, name, box
         self.layouts: dict[Layout, LayoutFigures] = {}
-        self.nows: dict[str, Now] = {box: Now()}  #: by box: one, but in a fleet
+        self.nows: dict[str, Now] = {box: Now()}  #: by host; more than one only in a fleet
         self.known: Known | None = None
         self.n_taken = 0
         self.n_planned: int | None = None
@@ -97,8 +99,8 @@ class StudyFigures:
         self.warnings: Counter[str] = Counter()
         self.reported_wall_s = wall_s()
         self._ask, self._wall_s = known, wall_s
-        self._on, self._is_fleet = box, False  #: what is told is of that box
-        #: of the window under way, at the last sample: by box and layout, as layouts may take turns
+        self._on, self._is_fleet = box, False  #: host of the present events
+        #: last total of items in the present window, by host and layout, because layouts may take turns
         self._seen_totals: dict[tuple[str, Layout], int | None] = {}
         self._asked_in_block: int | None = None
         self._lock = threading.Lock()
