@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 _PROGRAM = Path(__file__).parent / "helpers" / "celery_counts.py"
-_SLACK_S = 5.0  #: that the helper has beyond the nodes' time: it may have to connect again
-#: options of Celery's command line that say where its settings are
+_SLACK_S = 5.0  #: time for the helper beyond the nodes' time limit, because it may have to reconnect
+#: options of Celery's command line that set the app, broker and configuration
 _OPTIONS = {
     "-A": "app",
     "--app": "app",
@@ -40,9 +40,9 @@ _OPTIONS = {
     "--loader": "loader",
     "--config": "config",
 }
-#: variables that may stand for these
+#: variables that may replace these options
 _VARIABLES = {"APP", "CELERY_APP", "CELERY_BROKER_URL", "CELERY_CONFIG_MODULE", "CELERY_LOADER"}
-_WITH_EVENTS = {"CELERY_WORKER_TASK_EVENTS": "1"}  #: as -E
+_WITH_EVENTS = {"CELERY_WORKER_TASK_EVENTS": "1"}  #: has the effect of -E
 
 
 def _broker(url: str) -> str:
@@ -105,10 +105,10 @@ class CeleryQuestion:
     """How to query the nodes, and which nodes."""
 
     via: Literal["inspect", "events"]
-    broker: str | None = None  #: its URL; None: as the app has it that the command names
-    python: str | None = None  #: the interpreter; None: the one that the command runs
-    n_nodes: int | None = None  #: None: as many as the layout has programs
-    timeout_s: float = 2.0  #: for the nodes' answers
+    broker: str | None = None  #: URL; None: the broker of the app that the command names
+    python: str | None = None  #: Python interpreter; None: the one of the command
+    n_nodes: int | None = None  #: None: the number of programs of the layout
+    timeout_s: float = 2.0  #: time limit for the answers of the nodes
 
 
 class CeleryProbe:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Run of a program that prints few bytes, with limits on its output and its time.
 
-_PIPE_BYTES = 1 << 16  #: the most that a pipe holds
+_PIPE_BYTES = 1 << 16  #: the most bytes in a pipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Printed:
 
     code: int
     out: bytes
-    err: bytes  #: the end of it
+    err: bytes  #: the last bytes of stderr
 
 
 def run(
@@ -121,7 +121,7 @@ def _read(descriptor: int) -> bytes:
 
 
 _NUMBER = re.compile(rb"\s*([0-9]{1,18})\s*")
-_MOST_BYTES = 4096  #: of its output; a number and a newline are meant
+_MOST_BYTES = 4096  #: limit for its output, which should be a number and a newline
 _SHOWN = 80
 
 

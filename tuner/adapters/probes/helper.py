@@ -19,10 +19,10 @@ from tuner.adapters.supervisord.config import User
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.figures import parse_json, render_duration
 
-START_S = 60.0  #: to load the user's code, on a box that does other things too
-_LEAVING_S = 5.0  #: after its stdin was closed
-_MOST_BYTES = 1 << 20  #: of one answer
-_READ_BYTES = 4096  #: of the end of its stderr
+START_S = 60.0  #: time to load the user's code, also on a busy host
+_LEAVING_S = 5.0  #: time to exit after its stdin was closed
+_MOST_BYTES = 1 << 20  #: limit for one answer
+_READ_BYTES = 4096  #: last bytes of its stderr that are read
 _SHOWN = 200
 
 
@@ -30,12 +30,12 @@ _SHOWN = 200
 class HelperStart:
     """Command, environment and user of a helper."""
 
-    program: Path  #: a file of ``probes/helpers``
-    interpreter: Sequence[str]  #: the Python of the service, with its options
-    environment: Mapping[str, str]  #: all of it
+    program: Path  #: file in ``probes/helpers``
+    interpreter: Sequence[str]  #: Python interpreter of the service, with its options
+    environment: Mapping[str, str]  #: the complete environment
     directory: str
-    user: User | None = None  #: None: tuner's own
-    hide: Callable[[str], str] = str  #: takes secrets out of what it says
+    user: User | None = None  #: None: the user of tuner
+    hide: Callable[[str], str] = str  #: removes secrets from its messages
 
 
 class Helper:
@@ -54,7 +54,8 @@ class Helper:
         self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._heard = b""
-        self._complaints: IO[bytes] | None = None  #: its stderr: a file, so it never has to wait for us
+        #: its stderr; a file, so that the helper never blocks on it
+        self._complaints: IO[bytes] | None = None
         self.n_starts = 0
 
     def pids(self) -> frozenset[int]:

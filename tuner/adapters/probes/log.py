@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 # Reader of lines appended to a log, whose file may be renamed, truncated, replaced or partly freed.
 
 _AT_A_TIME_BYTES = 1 << 20
-LONGEST_LINE_BYTES = 1 << 16  #: what comes after it in a line is not looked at
-MOST_AT_A_LOOK_BYTES = 1 << 30  #: about a second of work; a hole in a file is soon made, and read for hours
-_TAIL_BYTES = 64  #: of what was read last: it still stands there, unless somebody rewrote the file
+LONGEST_LINE_BYTES = 1 << 16  #: the rest of a longer line is ignored
+MOST_AT_A_LOOK_BYTES = 1 << 30  #: about a second of work; a large hole in a file would take hours to read
+_TAIL_BYTES = 64  #: last bytes read, which are compared with the file to detect that it was rewritten
 
 
 class FollowedLog:
@@ -45,9 +45,9 @@ class FollowedLog:
         beginning.
         """
         self.path = path
-        self.n_cuts = 0  #: how often the file lost text: lines may have gone unread
-        self.n_long = 0  #: lines of which only the first 64 KiB were given
-        self._files: list[_OpenLog] = []  #: the file that the path names last, and the one it named before
+        self.n_cuts = 0  #: number of times the file lost text, so that lines may be missing
+        self.n_long = 0  #: lines of which only the first 64 KiB were returned
+        self._files: list[_OpenLog] = []  #: the file at the path, and the one before it
         if from_end:
             with suppress(OSError, MeasurementError):  # it may appear with the launch
                 self._follow_path()
@@ -102,13 +102,14 @@ class _OpenLog:
     """An open file and the position reached in it."""
 
     def __init__(self, descriptor: int) -> None:
-        self.was_cut = False  #: off, or its beginning given back beyond where we were; seen at the last look
-        self.n_long = 0  #: lines that were cut at the last look
-        self.n_left_bytes = 0  #: that were there at the last look, and too many to be read
+        #: whether the last read found the file truncated, or its beginning freed beyond the read position
+        self.was_cut = False
+        self.n_long = 0  #: lines that were cut in the last read
+        self.n_left_bytes = 0  #: bytes that the last read left, because they were too many
         self._descriptor = descriptor
         self._offset = 0
-        self._tail = b""  #: what stands before the offset
-        self._line = b""  #: the beginning of the line that has not ended yet
+        self._tail = b""  #: bytes before the offset
+        self._line = b""  #: beginning of the line that has not ended yet
 
     def is_it(self, found: os.stat_result) -> bool:
         return os.path.samestat(os.fstat(self._descriptor), found)

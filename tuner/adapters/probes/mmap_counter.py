@@ -22,9 +22,9 @@ from tuner.probe.counter import DIRECTORY_VARIABLE, CounterError, Reader
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
-#: what workers may import to count, by the config's name for it: files in ``helpers``
+#: files in ``helpers`` that workers may import to count, by their name in the config
 _MODULES = {"celery": "tuner_celery.py"}
-_LARGEST_NS = 2**62  #: 146 years; what is stored has 63 bits
+_LARGEST_NS = 2**62  #: 146 years; the counters have 63 bits
 
 
 class MmapCounterSettings(ProbeSettings):

@@ -17,11 +17,12 @@ from tuner.core.text.figures import LARGEST_COUNT, Segments, join_segments, plur
 from tuner.core.text.safe_text import one_line
 from tuner.ports import Clock, Warn
 
-PATIENCE_S = 0.2  #: that a look waits for the answer; the study looks once a second
-MOST_FAILURES = 5  #: in a row
-MOST_FAILURES_AT_FIRST = 30  #: before the first answer: a service that just started may not answer yet
-MOST_FALLS = 3  #: of one count within a launch; more, and it is not one total that is read
-MOST_SERIES = 10_000  #: of a launch; those that are gone are remembered, too
+PATIENCE_S = 0.2  #: longest wait of a sample for the answer; the study samples once a second
+MOST_FAILURES = 5  #: successive failures until the probe fails
+#: the same before the first answer, because a service may not answer right after its start
+MOST_FAILURES_AT_FIRST = 30
+MOST_FALLS = 3  #: falls of one count within a launch, above which it cannot be a single total
+MOST_SERIES = 10_000  #: series of a launch; those that have disappeared count as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Counts:
 
     done: Mapping[str, float]
     failed: Mapping[str, float] = field(default_factory=dict)
-    at_s: float | None = None  #: when they were so, on the clock; None: some time while they were asked for
+    at_s: float | None = None  #: time of the counts on the clock; None: some time during the request
 
 
 class PolledCounting:
@@ -70,7 +71,7 @@ class PolledCounting:
         self._closed = False
         self._done, self._failed = Segments(), Segments()
         self._reading: Reading | None = None
-        self._n_reported = 0  #: falls
+        self._n_reported = 0  #: number of falls reported so far
         self._n_failures = 0
         self._problem = ""
         self._bug: Exception | None = None

@@ -15,8 +15,8 @@ from tuner.adapters.probes.sql import Row
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.figures import render_duration
 
-_GRACE_S = 0.5  #: for the server to give up by itself: then the connection stays
-_LARGEST_BYTES = 8 << 20  #: of two rows; libpq keeps a row until it is there as a whole
+_GRACE_S = 0.5  #: time for the server to cancel the query, so that the connection stays usable
+_LARGEST_BYTES = 8 << 20  #: limit for two rows; libpq reads each row completely into memory
 _SHOWN = 200
 
 if TYPE_CHECKING:

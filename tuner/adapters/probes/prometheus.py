@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 LARGEST_BYTES = 8 << 20
 _AT_A_TIME_BYTES = 65536
-#: what curl gets, so that names are as the user saw them. OpenMetrics is not asked for by name, because
-#: prometheus_client would prefer it, and its suffixes differ; who has nothing else may send it
+#: As in a request by curl, so that names are as the user saw them. OpenMetrics is not requested by name,
+#: because prometheus_client would prefer it and its suffixes differ; a service without another format may
+#: still send it.
 _ACCEPT = "text/plain;version=0.0.4, */*;q=0.1"
-#: names that need quotes: without ``escaping`` an exporter writes underscores in them
+#: for names that need quotes: without ``escaping``, an exporter replaces characters by underscores
 _ACCEPT_QUOTED = f"text/plain;version=1.0.0;escaping=allow-utf-8, {_ACCEPT}"
 # identity: no decompression bombs; no proxy, even if the environment names one
 _HEADERS = {"Accept-Encoding": "identity", "Connection": "close"}
@@ -49,7 +50,7 @@ def _http(url: str) -> str:
     return url
 
 
-_LONGEST_METRIC = 1000  #: characters; any of UTF-8 since Prometheus 3
+_LONGEST_METRIC = 1000  #: limit in characters; since Prometheus 3, any UTF-8 is allowed
 
 
 def _prometheus_metric(name: str) -> str:
@@ -105,7 +106,8 @@ class Metric:
     """The samples whose sum is a count."""
 
     name: str
-    labels: Mapping[str, str] = field(default_factory=dict)  #: that a sample must have, beside any others
+    #: labels that a sample must have; it may have others
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class PrometheusProbe:

@@ -21,7 +21,8 @@ from tuner.ports import Clock, Warn
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
-_FALL_PER_THREAD = 8  #: messages that may all come back at once to be retried: as many as are in hand
+#: messages per thread that may return to the queue at once for a retry: as many as are in work
+_FALL_PER_THREAD = 8
 _FALL = 100
 
 

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
     from tuner.config.settings import Settings
 
-_COUNTERS = ("get", "hget", "smembers_hget")  #: a fall of these is a restart; of a length, items that went
+#: counters: a fall is a restart; a fall of a length means that items left
+_COUNTERS = ("get", "hget", "smembers_hget")
 MOST_MEMBERS = 10_000
 _SHOWN = 80
 _WHOLE = re.compile(rb"-?[0-9]{1,19}")
-_LARGEST_BYTES = 8 << 20  #: of all answers to a look; lists of empty lists take sixteen times as much memory
+#: limit for all answers of one sample; lists of empty lists take sixteen times as much memory
+_LARGEST_BYTES = 8 << 20
 
 
 RedisKey = Annotated[str, Field(min_length=1)]  #: text
@@ -129,7 +131,8 @@ class Term:
 
     command: str  #: llen, hlen, zcard, scard, get, hget or smembers_hget
     key: str
-    field: str = ""  #: of hget; of smembers_hget, in the hashes whose keys are the members of *key*
+    #: field of hget; of smembers_hget: field of the hashes whose keys are the members of *key*
+    field: str = ""
     sign: Literal[1, -1] = 1
 
     def __str__(self) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 Row = tuple[object, ...]
-_NUMBER = re.compile(r"([0-9]{1,18})(\.0*)?")  #: a sum may come as 12.0
+_NUMBER = re.compile(r"([0-9]{1,18})(\.0*)?")  #: a sum may be returned as 12.0
 _SHOWN = 80
 _SQLITE = "sqlite:///"
 
@@ -171,7 +171,7 @@ class SqlProbe:
         return Counts(done, {"failed": _number("failed", database.rows(self._failed))})
 
 
-#: of the server's words, in English; in another language the address is named
+#: hints by the server's English error text; an error in another language names only the address
 _HINTS = {
     r"password authentication failed|no password supplied|authentication failed": (
         "Check the user and the password in the url."
@@ -206,8 +206,8 @@ def _number(name: str, rows: list[Row]) -> int:
 
 # SQLite file for the SQL probe, read without writes and without lasting locks.
 
-_LONGEST_VALUE_BYTES = 64 << 20  #: a query may look into such, and gives a number
-_STEPS = 10_000  #: of SQLite's machine, between two looks at the time: some 0.1 ms
+_LONGEST_VALUE_BYTES = 64 << 20  #: limit for values that a query reads; its result is a number
+_STEPS = 10_000  #: steps of SQLite's virtual machine between two checks of the time, about 0.1 ms
 
 
 class SqliteDatabase:

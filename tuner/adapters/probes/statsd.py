@@ -27,17 +27,17 @@ from tuner.ports import Clock
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
-ADDRESS_VARIABLE = "TUNER_STATSD"  #: HOST:PORT, for the workers
-_BUFFER_BYTES = 4 << 20  #: some thousand packets: tuner may be busy for a second
+ADDRESS_VARIABLE = "TUNER_STATSD"  #: variable with HOST:PORT for the workers
+_BUFFER_BYTES = 4 << 20  #: some thousand packets, because tuner may be busy for a second
 _PACKET_BYTES = 65536
-_MOST_AT_A_TIME = 100  #: packets, before the thread lets others have their turn
-#: between two turns: being woken up by each packet costs more than counting it does. A socket of the usual
-#: 208 KiB holds some 550 small packets
+_MOST_AT_A_TIME = 100  #: packets until the thread gives way to other threads
+#: Pause between two reads, because a wake-up for each packet costs more than its count. A socket of the usual
+#: 208 KiB holds about 550 small packets.
 _PAUSE_S = 0.01
-_MOST_AT_A_LOOK = 10_000  #: some 20 ms of work
-_LONGEST_TURN_S = 0.05  #: packets of 64 KiB, full of counts, take milliseconds each
-_SO_MEMINFO = 55  #: socket(7): nine 32-bit figures of the socket's memory
-_DROPS = 8  #: the place among them of packets dropped since it was opened
+_MOST_AT_A_LOOK = 10_000  #: packets per sample; about 20 ms of work
+_LONGEST_TURN_S = 0.05  #: time limit of one turn; a full packet of 64 KiB takes milliseconds
+_SO_MEMINFO = 55  #: socket(7): nine 32-bit values about the socket's memory
+_DROPS = 8  #: index of the value with the packets dropped since the socket was opened
 _MEMINFO = struct.Struct("9I")
 
 
@@ -93,7 +93,8 @@ class StatsdProbe:
         self._failed = failed
         self._warn = warn
         self._failed_included = failed_included
-        self._warned: set[Passed | Literal["names"]] = set()  #: each is reported once in a study
+        #: problems already reported, each once per study
+        self._warned: set[Passed | Literal["names"]] = set()
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[StatsdCounting]:
@@ -140,7 +141,7 @@ class StatsdCounting:
         self._name = name.encode()
         self._failed = None if failed is None else failed.encode()
         self.tally = StatsdTally([self._name, *([] if self._failed is None else [self._failed])])
-        self._read_totals = dict(self.tally.totals)  #: at the last reading
+        self._read_totals = dict(self.tally.totals)  #: totals at the last reading
         self._failed_included = failed_included
         self._n_done = 0
         self._closed = False

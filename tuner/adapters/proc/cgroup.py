@@ -87,8 +87,8 @@ def _path(process: Path) -> str | None:
 class LaunchCgroups:
     """The folder in which cgroups of launches can be made, or the reason why there is none."""
 
-    parent: Path | None  #: None: nowhere
-    sentence: str  #: for people, and for a study's record
+    parent: Path | None  #: None: no such folder
+    sentence: str  #: sentence for reports and for the record of a study
 
 
 def launch_cgroups(
@@ -138,16 +138,17 @@ def _is_delegated(folder: Path) -> bool:
 
 # Detection of a container, in which /proc describes the host, and of the figures of the container.
 
-_FIRST_PID_NAMESPACE = "pid:[4026531836]"  #: PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
+#: inode of the host's pid namespace: PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
     """The container in which tuner runs."""
 
-    cgroup: Path | None  #: the folder of its cgroup, of version 2; None: it cannot be seen
-    cpus: frozenset[int]  #: that its processes may run on
-    strangers_hidden: str = ""  #: why nobody can tell what others use of these; empty: it can be seen
+    cgroup: Path | None  #: folder of its cgroup (version 2); None: it is not visible
+    cpus: frozenset[int]  #: CPUs on which its processes may run
+    strangers_hidden: str = ""  #: reason why the CPU use of other processes is unknown; empty: it is known
 
     @property
     def warning(self) -> Message:

@@ -40,26 +40,26 @@ from tuner.core.domain.layout import Computing, Layout, LoadedPools, Pool, loade
 # An agent that is as busy as the pool, and was started after it, is wrongly counted in place of one of the
 # pool's threads.
 
-IDLE_RATIO = 0.1  #: of what the least of the busy ones does: so much is idle
-_MEMORY = 0.75  #: weight of the looks before, in how active a thread is
+IDLE_RATIO = 0.1  #: a thread with less than this share of the least busy pool thread's activity is idle
+_MEMORY = 0.75  #: weight of the earlier samples in the recent activity of a thread
 _NS = 1e-9
 
 
 class ThreadClock(NamedTuple):
     """Times of a thread since its start, in nanoseconds."""
 
-    ran_ns: int  #: it was on a core
-    waited_ns: int  #: it waited for one
+    ran_ns: int  #: time on a core
+    waited_ns: int  #: time spent waiting for a core
 
 
 @dataclass(slots=True)
 class _Thread:
     """Totals and recent activity of a worker's thread."""
 
-    began: tuple[int, int]  #: in which order threads were started: ticks since boot, its id
+    began: tuple[int, int]  #: order of starts: ticks since boot, thread id
     ran_ns: int = 0
     waited_ns: int = 0
-    n_turns: int = 0  #: on a core
+    n_turns: int = 0  #: turns on a core
     recent_ns: float = 0.0
     recent_turns: float = 0.0
 
@@ -68,9 +68,9 @@ class _Thread:
 class ItemUse:
     """Totals of the workers' threads since the launch, ended ones included; seconds x threads."""
 
-    beside_cpu_s_total: float  #: CPU of those that do not work on items
-    run_delay_s_total: float  #: those that work on items wanted a core and had none
-    beside_delay_s_total: float  #: the others, and masters, wanted one and had none
+    beside_cpu_s_total: float  #: CPU time of threads that do not work on items
+    run_delay_s_total: float  #: time for which threads that work on items waited for a core
+    beside_delay_s_total: float  #: time for which other threads, and masters, waited for a core
 
 
 class ItemThreads:
@@ -197,11 +197,13 @@ def _nth(values: Sequence[float], n: int) -> float:
     return sorted(values, reverse=True)[n - 1]
 
 
-KEEPS_CORE_NS = 5_000_000  #: of CPU between two sleeps: Python's sys.getswitchinterval()
-WITH_LIBRARY_NS = 2_000_000  #: likewise of all threads together, where a library is loaded that starts some
-WANTS_CORE_RATIO = 0.1  #: of the time: on a core, or waiting for one
-_SHORTEST_S = 0.5  #: between two looks; less says nothing
-_MAPS_FIELDS = 6  #: in a line of /proc/PID/maps that has a file
+#: least CPU time between two sleeps of a computing thread: Python's sys.getswitchinterval()
+KEEPS_CORE_NS = 5_000_000
+#: the same in a process with a library that starts threads
+WITH_LIBRARY_NS = 2_000_000
+WANTS_CORE_RATIO = 0.1  #: least share of the time on a core or waiting for one
+_SHORTEST_S = 0.5  #: least time between two samples; a shorter one is not evaluated
+_MAPS_FIELDS = 6  #: fields in a line of /proc/PID/maps that names a file
 _SLEEPS = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 _CPUS = re.compile(rb"^Cpus_allowed:\s*([0-9a-f,]+)", re.MULTILINE)
 
@@ -212,7 +214,7 @@ class _Look:
 
     at_s: float
     clock: ThreadClock
-    n_sleeps: int | None  #: how often it gave up its core by itself; None: nobody asked
+    n_sleeps: int | None  #: number of voluntary context switches; None: not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,7 @@ class _WorkerProcess:
     """Constant facts of a worker process."""
 
     loaded: LoadedPools
-    n_cores: int  #: it may run on
+    n_cores: int  #: number of cores on which it may run
 
 
 class ComputingThreads:

@@ -22,9 +22,9 @@ from tuner.core.text.figures import pluralize
 class BoxCores:
     """The cores of the host that tuner may use."""
 
-    count: float  #: cores' worth of time; less than the CPUs when a quota says so
-    cpus: frozenset[int]  #: the CPUs we may run on
-    why: str  #: what sets the count, for people
+    count: float  #: CPU time per second, in cores; a quota may make it less than the number of CPUs
+    cpus: frozenset[int]  #: CPUs on which tuner may run
+    why: str  #: the limit that sets the count, as printed
 
 
 def usable_cores(
@@ -113,9 +113,9 @@ def _words(file: Path) -> list[str]:
 
 # The memory that a service may still use before tasks have to wait for memory.
 
-_ROOM = 0.8  #: of what is free: the page cache of what is measured needs some, too
+_ROOM = 0.8  #: share of free memory that layouts may use; the page cache of the service needs the rest
 _FILES = {2: ("memory.max", "memory.current"), 1: ("memory.limit_in_bytes", "memory.usage_in_bytes")}
-_NO_LIMIT = 1 << 60  #: version 1 writes "none" as a number about that large
+_NO_LIMIT = 1 << 60  #: cgroup version 1 writes a number of about this size for "no limit"
 
 
 def free_memory_bytes(*, proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> float | None:
@@ -238,11 +238,12 @@ def steal_ratio(proc: Path) -> float | None:
 # The speed of the host: the CPU time of one fixed computation, measured from time to time.
 
 
-EVERY_S = 5.0  #: between two looks
-MOST_SHARE_RATIO = 0.001  #: of one core, for all looks; on a slow host they are rarer than `EVERY_S`
-_N_OBJECTS = 1 << 15  #: 1 MB of integers: the caches of a core seldom still hold them after seconds
+EVERY_S = 5.0  #: time between two measurements
+#: share of one core for all measurements; on a slow host they are rarer than `EVERY_S`
+MOST_SHARE_RATIO = 0.001
+_N_OBJECTS = 1 << 15  #: 1 MB of integers, which seldom stay in the caches of a core for seconds
 _N_STEPS = 12_000
-_N_BEFORE_LAUNCH = 9  #: units before a launch; the first ones wake a core that slept
+_N_BEFORE_LAUNCH = 9  #: measurements before a launch; the first ones wake a core from sleep
 
 
 @cache
@@ -285,7 +286,7 @@ class HostSpeed:
         cpu_s: Callable[[], float] = time.thread_time,
     ) -> None:
         self._monotonic_s, self._work, self._cpu_s = monotonic_s, work, cpu_s
-        self._unit_cpu_s: float | None = None  #: of the latest look
+        self._unit_cpu_s: float | None = None  #: result of the last measurement
         self._total = 0.0
         self._advanced_s = self._next_look_s = 0.0
 

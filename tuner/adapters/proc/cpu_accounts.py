@@ -12,8 +12,8 @@ from tuner.adapters.proc.cgroup import launch_cgroup_of
 from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessStat, ProcessTable, Tree, read_shown
 from tuner.ports import Clock, Launch
 
-TICKS_CUT_OFF = 4  #: at most, of a process: its four times are each told in whole ticks
-BACKENDS_EVERY_S = 30.0  #: how often new processes of the named backends are looked for
+TICKS_CUT_OFF = 4  #: largest rounding error of a process: each of its four times is in whole ticks
+BACKENDS_EVERY_S = 30.0  #: interval of the search for new processes of the named backends
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class ServiceUse:
     """CPU totals and processes of the service at one moment."""
 
     cpu_s_total: float
-    worker_cpu_s_total: float  #: of the workers' own threads, ended workers included
-    unseen_cpu_s_total: float  #: the part of it that workers used between the last look at them and their end
-    child_cpu_s_total: float  #: of all else
-    master_cpu_s_total: float  #: the part of it that programs used themselves which start the workers
+    worker_cpu_s_total: float  #: CPU time of the workers' own threads, ended workers included
+    unseen_cpu_s_total: float  #: the part that workers used between their last reading and their end
+    child_cpu_s_total: float  #: CPU time of all other processes of the service
+    master_cpu_s_total: float  #: the part of it that the programs which start the workers used themselves
     members: tuple[ProcessStat, ...]  #: workers and their descendants
-    workers: tuple[ProcessStat, ...]  #: workers alive
-    masters: tuple[ProcessStat, ...]  #: programs alive that only start them
+    workers: tuple[ProcessStat, ...]  #: running workers
+    masters: tuple[ProcessStat, ...]  #: running programs that only start workers
 
     @property
     def n_threads(self) -> int:
@@ -149,7 +149,7 @@ class ServiceAccount:
         self._strays = {pid: stray for pid, stray in strays.items() if stray.parent not in self._seen}
 
 
-Named = tuple[int, int]  #: a process for good: its pid, and when it started
+Named = tuple[int, int]  #: pid and start time, which identify a process uniquely
 
 
 def _named(stat: ProcessStat) -> Named:
@@ -161,7 +161,7 @@ class _LastSeen(NamedTuple):
 
     master: Named
     own_ticks: int
-    all_ticks: int  #: and those of children that it reaped
+    all_ticks: int  #: ticks of the worker and of the children that it reaped
 
 
 class MasterAccount:
@@ -179,7 +179,7 @@ class MasterAccount:
             Named, tuple[int, int]
         ] = {}  # master -> own and all ticks of its workers that ended
         self._unseen: dict[Named, int] = {}  # master -> reaped ticks that were never read
-        self.unseen_ticks = 0.0  #: the workers' part of these
+        self.unseen_ticks = 0.0  #: the workers' part of these ticks
 
     def has(self, process: ProcessStat) -> bool:
         """Return whether *process* is a master."""

@@ -32,14 +32,15 @@ from tuner.adapters.proc.process_tree import ProcessTable
 from tuner.adapters.proc.python_runtime import AddressRange, GilSeen, PythonRuntimes, gil_seen
 
 LOOKS_PER_S = 2.0
-MOST_LOOKED_AT = 64  #: threads, 7 us each; they stand for the others
-#: platform.machine() -> number of futex(2)
+MOST_LOOKED_AT = 64  #: threads that are sampled, at 7 us each; they represent all threads
+#: platform.machine() -> number of the system call futex(2)
 FUTEX_CALLS = {"x86_64": 202, "aarch64": 98}
-_WAITS = (0, 9)  #: FUTEX_WAIT, FUTEX_WAIT_BITSET; flags (private, realtime) lie above
+_WAITS = (0, 9)  #: FUTEX_WAIT and FUTEX_WAIT_BITSET; the flags (private, realtime) are higher bits
 _OPERATION = 0x7F
-_LINE_MEMORY = 0.75  #: weight of the looks before, in how often a process has a line
-_CPU_CLOCK = 2  #: CPUCLOCK_SCHED, of a whole process, in include/linux/posix-timers.h
-_MOST_TRIES = 10  #: to find the interpreter of a process, which may have only begun to load it
+#: weight of the earlier samples in the frequency with which a process has threads waiting for the GIL
+_LINE_MEMORY = 0.75
+_CPU_CLOCK = 2  #: CPUCLOCK_SCHED of a whole process, in include/linux/posix-timers.h
+_MOST_TRIES = 10  #: attempts to find the interpreter of a process, which may not have loaded it yet
 
 _RUNNABLE = (-1, -1)
 
@@ -49,7 +50,7 @@ class InLine:
     """Threads that wait for the GIL at one moment."""
 
     asleep: float = 0.0
-    waking: float = 0.0  #: woken up to ask for it, waiting for a core
+    waking: float = 0.0  #: threads woken to request the GIL that wait for a core
 
 
 _NOBODY = InLine()
@@ -209,8 +210,8 @@ class GilWatch:
         self._over = threading.Event()
         self._random = Random(1)
         self._asleep_s = self._waking_s = 0.0  #: seconds x threads
-        self._seen: InLine | None = None  #: at the last look
-        self._at_s = 0.0  #: of that look
+        self._seen: InLine | None = None  #: result of the last sample
+        self._at_s = 0.0  #: time of the last sample
         self._is_known = self._has_failed = False
         self._has_gil: bool | None = None
         self._n_interpreters = 1

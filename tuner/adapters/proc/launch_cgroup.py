@@ -18,16 +18,17 @@ import signal
 import time
 from collections.abc import Callable
 
-SERVICE = "service"  #: below a launch's cgroup: all of the launch but supervisord, once it was to be frozen
-#: file that freezes a cgroup, what stops and what continues all in it, file and line that say it has stopped
+#: child of a launch's cgroup with all processes except supervisord; it exists once the launch was frozen
+SERVICE = "service"
+#: file that freezes a cgroup, values that freeze and thaw it, and the file and line that confirm a freeze
 _FREEZERS = (
     ("cgroup.freeze", b"1", b"0", "cgroup.events", "frozen 1"),  # version 2, since Linux 5.2
     ("freezer.state", b"FROZEN", b"THAWED", "freezer.state", "FROZEN"),  # version 1
 )
 _LOOK_EVERY_MS = {"cgroup.events": 20.0, "freezer.state": 1.0}
 _NAME = re.compile(r"tuner-launch-(\d+)-(\d+)-(\d+)-[0-9a-f]+")
-_REMOVE_PATIENCE_S = 2.0  #: the last member may need a moment to go
-_KILL_PATIENCE_S = 0.5  #: for those that were killed to go
+_REMOVE_PATIENCE_S = 2.0  #: time for the last member to leave
+_KILL_PATIENCE_S = 0.5  #: time for killed members to leave
 _PAUSE_S = 0.02
 
 

@@ -14,9 +14,9 @@ from tuner.core.messages.host import backend_found
 from tuner.core.text.address import BackendAddress
 from tuner.ports import Warn
 
-_PEER = struct.Struct("3i")  #: pid, uid and gid, as SO_PEERCRED gives them
+_PEER = struct.Struct("3i")  #: pid, uid and gid, as in SO_PEERCRED
 _PATIENCE_S = 1.0
-#: they hand on to a server that listens elsewhere, which nobody finds by the address
+#: programs that forward to a server elsewhere, which cannot be found by the address
 _FORWARDERS = ("docker-proxy", "rootlessport", "ssh", "kubectl", "socat")
 
 

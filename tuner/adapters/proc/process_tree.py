@@ -30,10 +30,10 @@ class ProcessStat(NamedTuple):
     state: str  #: R, S, D, Z ...
     parent: int
     flags: int
-    own_ticks: int  #: utime + stime of all its threads, ended ones included
-    reaped_ticks: int  #: cutime + cstime: of children that it waited for, and theirs
+    own_ticks: int  #: utime + stime of all its threads, ended threads included
+    reaped_ticks: int  #: cutime + cstime: ticks of the children it waited for, and of theirs
     n_threads: int
-    started_ticks: int  #: since boot; with the pid, it names a process for good
+    started_ticks: int  #: ticks since boot; together with the pid, it identifies a process uniquely
 
     @property
     def is_copy(self) -> bool:
@@ -88,7 +88,7 @@ class Tree:
     """Processes read together, parents before children."""
 
     members: dict[int, ProcessStat]
-    ticks: int  #: own and reaped of all of them, nothing twice
+    ticks: int  #: own and reaped ticks of all of them, each counted once
 
 
 class ProcessTable:
@@ -189,10 +189,10 @@ class ProcessTable:
 class BoxTimes:
     """CPU totals of the host since boot."""
 
-    n_cpus: int  #: online now, of those asked for
-    idle_s: float  #: over these, waiting for disks included
+    n_cpus: int  #: number of the requested CPUs that are online
+    idle_s: float  #: idle time of these CPUs, waits for disks included
     steal_s: float
-    n_context_switches: int  #: of the whole box
+    n_context_switches: int  #: of the whole host
 
 
 def read_box_times(proc: Path, cpus: Container[int] | None = None) -> BoxTimes:

@@ -24,10 +24,11 @@ from tuner.core.errors import ConfigError
 from tuner.core.messages.host import memory_missed, no_backend, no_memory_figures
 from tuner.ports import Clock, Launch, Warn
 
-PSS_SHARE_RATIO = 0.001  #: of one core: what reading PSS may cost within a window
-MISSED_RATIO = 0.05  #: of the processes whose memory was to be read: where more ended before, it is reported
-MISSED_AMONG = 100  #: processes; among fewer chance decides
-FOLLOW_EVERY_S = 5.0  #: how often new threads of the workers are looked for
+PSS_SHARE_RATIO = 0.001  #: share of one core for readings of PSS within a window
+#: share of processes that ended before their memory was read, above which a warning is printed
+MISSED_RATIO = 0.05
+MISSED_AMONG = 100  #: least number of processes for this warning; with fewer, chance would decide
+FOLLOW_EVERY_S = 5.0  #: interval of the search for new threads of the workers
 
 
 def _warn_on_stderr(slug: str, text: str) -> None:
@@ -118,7 +119,7 @@ class ProcWatch:
     ) -> None:
         self._clock, self._speed = clock, speed
         self._container = container
-        self._own_load = LoadAverage(clock.monotonic_s())  #: of a container
+        self._own_load = LoadAverage(clock.monotonic_s())  #: load average computed for a container
         self._proc, self._machine = proc, machine
         self._launch = launch
         self._service = service
@@ -143,7 +144,7 @@ class ProcWatch:
         self._box_cpu_s = 0.0
         self._pss = PssReader(proc, platform.machine() if machine is None else machine)
         self._next_pss_s = float("-inf")
-        self._n_read = self._n_missed = 0  #: processes whose memory was read, or ended before
+        self._n_read = self._n_missed = 0  #: processes whose memory was read, and processes that ended before
         self._random = Random(1)
 
     def close(self) -> None:

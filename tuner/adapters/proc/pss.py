@@ -27,11 +27,11 @@ from tuner.adapters.proc.process_tree import (
 )
 from tuner.adapters.proc.task_states import WaitingCalls
 
-TRIES = 4  #: of a reading in which processes come and go
-_YOUNG_S = 2.0  #: a child of vfork runs its program long before
+TRIES = 4  #: attempts at a reading, because processes may start or end during it
+_YOUNG_S = 2.0  #: age after which a child of vfork certainly runs its own program
 
-Members = Mapping[tuple[int, int], ProcessStat]  #: by pid and start
-#: kB of processes: proportional, and the part that is theirs alone; None of one that ended before it was read
+Members = Mapping[tuple[int, int], ProcessStat]  #: by pid and start time
+#: kB of each process: PSS, and its private part; None: it ended before it was read
 Sizes = dict[tuple[int, int], tuple[int, int] | None]
 
 
@@ -40,8 +40,8 @@ class PssSeen:
     """One reading of the memory of a process tree."""
 
     pss_bytes: int
-    n_read: int  #: processes that it is of
-    n_missed: int = 0  #: that ended before they were read; those like them stand for them
+    n_read: int  #: number of processes read
+    n_missed: int = 0  #: number of processes that ended before they were read; similar ones represent them
 
 
 class PssReader:

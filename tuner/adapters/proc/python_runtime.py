@@ -110,10 +110,10 @@ def _range_in(file: IO[bytes]) -> AddressRange | None:
 
 _COOKIE = b"xdebugpy"
 _WORD = 8
-#: (major, minor) -> place of `interpreter_state.ceval_gil` in the table, in words
+#: (major, minor) -> index of `interpreter_state.ceval_gil` in the table, in words
 _CEVAL_GIL = {(3, 13): 14, (3, 14): 15, (3, 15): 15}
-_VERSION, _FREE_THREADED, _INTERPRETERS_HEAD, _NEXT = 1, 2, 5, 8  #: places that are the same in all of them
-_ENABLED_AFTER = 2  #: words from `ceval_gil` to `gil_runtime_state_enabled`
+_VERSION, _FREE_THREADED, _INTERPRETERS_HEAD, _NEXT = 1, 2, 5, 8  #: indexes that are the same in all versions
+_ENABLED_AFTER = 2  #: distance from `ceval_gil` to `gil_runtime_state_enabled`, in words
 _TABLE_WORDS = 20
 _MOST_INTERPRETERS = 10_000
 
@@ -123,7 +123,7 @@ class GilSeen:
     """The GIL of a process at one moment."""
 
     is_on: bool
-    n_interpreters: int = 1  #: with a GIL of their own
+    n_interpreters: int = 1  #: interpreters with a separate GIL
 
 
 def gil_seen(proc: Path, pid: int, runtime: AddressRange) -> GilSeen | None:

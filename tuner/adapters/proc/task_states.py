@@ -17,7 +17,7 @@ from tuner.adapters.proc.process_tree import ProcessTable
 # only with permission to trace the process: as root, or as the same user if the host allows it (Yama's
 # ptrace_scope of 1 allows it for descendants, and workers are descendants of tuner).
 
-#: platform.machine() -> numbers of the calls that start a child: clone, vfork (where it is a call), clone3
+#: platform.machine() -> numbers of the calls that start a child: clone, vfork (if it is a call), clone3
 STARTING_CALLS = {"x86_64": frozenset({56, 58, 435}), "aarch64": frozenset({220, 435})}
 
 
@@ -50,9 +50,10 @@ class WaitingCalls:
             os.close(file)
 
 
-MOST_KEPT_OPEN = 256  #: files; threads beyond are opened each time, at twice the cost
-MOST_ASKED = 64  #: threads in D that a look asks for their call: 2 us each, some 10 us with cold caches
-MOST_UNKNOWN_RATIO = 0.1  #: of the time in D: where more of it is not known, nothing is told of child starts
+MOST_KEPT_OPEN = 256  #: open files; for further threads, files are opened each time, at twice the cost
+MOST_ASKED = 64  #: threads in D whose call is read in one sample; 2 us each, about 10 us with cold caches
+#: share of the time in D with unknown calls above which the time of child starts is not reported
+MOST_UNKNOWN_RATIO = 0.1
 _TRIES = 2
 
 
@@ -60,10 +61,10 @@ _TRIES = 2
 class StatesSeen:
     """Numbers of tasks by state, in one sample."""
 
-    running: int = 0  #: in R
-    blocked: int = 0  #: in D
-    spawning: int = 0  #: of these, that are starting a child
-    unknown: int = 0  #: of these in D, of which nobody can tell whether they are
+    running: int = 0  #: tasks in R
+    blocked: int = 0  #: tasks in D
+    spawning: int = 0  #: tasks in D that are starting a child
+    unknown: int = 0  #: tasks in D whose call is unknown
 
 
 @dataclass(slots=True)
@@ -75,11 +76,11 @@ class StateTimes:
     """
 
     running_s: float = 0.0
-    blocked_s: float = 0.0  #: all in D, those that start a child included
+    blocked_s: float = 0.0  #: time of all tasks in D, including those that start a child
     _known_spawning_s: float = 0.0
     _unknown_s: float = 0.0
     _seen: StatesSeen = StatesSeen()
-    _at_s: float | None = None  #: of the last look; None: nobody looked yet
+    _at_s: float | None = None  #: time of the last sample; None: no sample yet
 
     @property
     def spawning_s(self) -> float | None:
@@ -125,8 +126,9 @@ class ActiveTasks:
 
     def __init__(self, proc: Path, machine: str | None = None) -> None:
         """Set up the counter; *machine* is as in platform.machine(), the default."""
-        self.followed = StatesSeen()  #: threads of the followed processes, at the last look
-        self.has_lost = False  #: a followed thread has ended since `follow`: others may run in its place
+        self.followed = StatesSeen()  #: threads of the followed processes at the last sample
+        #: whether a followed thread has ended since `follow`, so that new threads may have replaced it
+        self.has_lost = False
         self._proc = str(proc)
         self._table = ProcessTable(proc)
         self._calls = WaitingCalls(proc, platform.machine() if machine is None else machine)

@@ -26,14 +26,14 @@ import threading
 import time
 from typing import Any, Iterable
 
-OTHERS_S = 1.0  #: that nodes have to say that they were here before the launch
-LEARNING_S = 1.0  #: after the last answer, until all nodes are taken to have answered
+OTHERS_S = 1.0  #: time for nodes that ran before the launch to answer
+LEARNING_S = 1.0  #: time after the last answer until the list of nodes is complete
 LEAVING_S = 2.0
 MOST_NODES = 1000
-LONGEST_NAME = 255  #: of a node; its queue is named by it
-LONGEST = 500  #: characters of what is said to be wrong
+LONGEST_NAME = 255  #: length of a node's name, which is also the name of its queue
+LONGEST = 500  #: length of an error text, in characters
 BROKER_VARIABLES = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL")
-#: option -> the variable that Celery's command line puts it into
+#: option -> the variable in which Celery's command line stores it
 VARIABLES = {
     "broker": "CELERY_BROKER_URL",
     "loader": "CELERY_LOADER",

@@ -12,9 +12,9 @@ from typing import Any
 from celery.signals import task_postrun
 from tuner_counter import open_counter  # type: ignore[import-not-found]  # a copy, see above
 
-#: tasks of Celery's own that are no work: the one waits for a group by retrying, the other tidies up
+#: Celery's internal tasks, which are no items: one waits for a group by retries, the other cleans up
 _NO_WORK = ("celery.chord_unlock", "celery.backend_cleanup")
-#: states that end a task as it wanted; every other one, RETRY among them, is an attempt that failed
+#: states in which a task has succeeded; every other state, even RETRY, is a failed attempt
 _WELL = ("SUCCESS", "IGNORED")
 _COUNTER = open_counter()
 
