@@ -130,10 +130,11 @@ def _answer(command: Sequence[str], environment: Mapping[str, str] | None = None
 
 
 _WAIT_S = 20.0
-_LONGEST_SHEBANG = 256  #: as the kernel has it
+_LONGEST_SHEBANG = 256  #: the kernel's limit
 _LONGEST_PATH = 5000
-#: pip's second line after #!/bin/sh, where the interpreter's path is too long for the kernel or has blanks
-#: env's option for several words in a first line, which the kernel hands over as one
+#: _PIP_EXEC: pip's second line after #!/bin/sh, if the interpreter's path is too long for the kernel or has
+#: spaces
+#: _SPLIT_STRING: env's option for several words in a first line, which the kernel passes as one word
 _SPLIT_STRING = re.compile(r"(?:-[iv0]*S|--split-string=?)(?P<first>.*)")
 _PIP_EXEC = re.compile(rb"""\'\'\'exec\' "?(?P<interpreter>[^"\n]+?)"? "\$0" "\$@"\n?""")
 # Facts that the interpreter prints about itself. Without _is_gil_enabled (before 3.13, PyPy) it has a GIL.

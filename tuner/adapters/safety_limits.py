@@ -15,8 +15,9 @@ from tuner.core.messages.host import still_over
 from tuner.ports import Clock
 
 LOOKS_EVERY_S = 1.0
-RECOVERS_WITHIN_S = 60.0  #: a queue is purged by then, memory is given back; see `Braking` for the load
-WORTH_A_WORD_S = 5.0  #: of waiting for that
+#: time for the host to recover: a queue is purged and memory is returned; see `Braking` for the load
+RECOVERS_WITHIN_S = 60.0
+WORTH_A_WORD_S = 5.0  #: wait after which a warning is printed
 
 
 class LimitsBrake:
@@ -88,7 +89,7 @@ class LaunchBrake:
         self, clock: Clock, braking: Braking, look: Callable[[], BoxNow], asked: AskedCommand | None
     ) -> None:
         self._clock, self._braking, self._look, self._asked = clock, braking, look, asked
-        self._next_s = float("-inf")  #: of a look while it starts
+        self._next_s = float("-inf")  #: time of the next check during a start
 
     def passed(self, reading: Reading | None) -> str | None:
         """Check the limits; return a description of an exceeded one, or None."""

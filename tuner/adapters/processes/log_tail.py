@@ -18,7 +18,7 @@ from tuner.core.text.safe_text import redact, secrets_of, without
 # a reader that is behind by less than this part. A reader that is further behind reads zeros in the hole: it
 # has to continue where data begins (SEEK_DATA), and has lost the lines between. The end stays readable.
 
-KEPT_BYTES = 16 << 20  #: the end of a log that is longer
+KEPT_BYTES = 16 << 20  #: size of the end of a log that is kept
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 _BLOCK_BYTES = 4096
 _STAT_BLOCK_BYTES = 512
@@ -70,12 +70,12 @@ def _give_back(descriptor: int, n_bytes: int) -> None:
 _BEGINNING_BYTES = 1 << 20
 _READ_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20
-_LOOKED_AT_CHARACTERS = 4096  #: of a line, for what looks like a secret: far more than are shown
+_LOOKED_AT_CHARACTERS = 4096  #: part of each line that is searched for secrets; far more than is printed
 _LINE_CHARACTERS = 200
 _TRACEBACK = "Traceback (most recent call last):"
-#: the line that ends a traceback; what loggers write there otherwise begins with a level
+#: the last line of a traceback; a line of a logger begins with a level
 _EXCEPTION = re.compile(r"(?!(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)[A-Za-z_][\w.]*(?:: .*)?$", re.DOTALL)
-#: how programs end others, and themselves: the reason is another one
+#: exceptions by which programs stop others or themselves, which are not the cause of a failure
 _ENDINGS = re.compile(r"(?:[\w.]+\.)?(?:SystemExit|KeyboardInterrupt|CancelledError|HaltServer)\b")
 
 

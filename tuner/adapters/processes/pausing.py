@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tuner.core.errors import MeasurementError
 
-_BYTES = 64  #: more than a word with its number
+_BYTES = 64  #: more than the longest message, a word with its number
 _PAUSE, _RESUME = "pause", "resume"
 
 
@@ -21,7 +21,7 @@ class Asked(NamedTuple):
     """A request of the feeder."""
 
     number: int
-    pauses: bool  #: False: it resumes
+    pauses: bool  #: False: the request is to resume
 
 
 class PausedProcess:

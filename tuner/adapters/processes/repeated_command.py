@@ -158,7 +158,7 @@ def _last_line(output: IO[bytes]) -> str:
 
 
 FINISHED = "finished"
-_MOST_HOOK_BYTES = 16 * 1024  #: of each command, the end of it
+_MOST_HOOK_BYTES = 16 * 1024  #: last part of each command's output that is read
 
 
 class CommandHooks:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-#: what the first Ctrl-C is answered with
+#: message at the first Ctrl-C
 FINISHING = "Finishing this window, if one has begun, then ranking. Ctrl-C again stops now."
 _AT_ONCE = (signal.SIGTERM, signal.SIGHUP)
 

@@ -18,9 +18,10 @@ from tuner.core.errors import TunerError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_AHEAD = 4  #: tasks per worker that are handed in: enough that none waits, and no more to forget at Ctrl-C
+#: tasks submitted in advance per worker: enough to keep each worker busy, with few to discard at Ctrl-C
+_AHEAD = 4
 
-_shared: Any = None  #: in a worker: what every task needs
+_shared: Any = None  #: the data that all tasks of this worker process need
 
 
 def each_in_processes(

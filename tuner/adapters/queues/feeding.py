@@ -35,16 +35,19 @@ from tuner.core.errors import ConfigError, TunerError
 
 TOP_UP_EVERY_S = 0.25
 FAILED_EXIT = 3
-AWAY_EXIT = 4  #: the broker cannot be reached any more
-_AT_ONCE = 500  #: messages in one push: the broker is not held up for long
+AWAY_EXIT = 4  #: exit code if the broker is unreachable
+_AT_ONCE = 500  #: messages in one push, so that the broker is not blocked for long
 _AT_ONCE_BYTES = 4 * 2**20
-_FIRST = 5  #: messages that nobody may take before the service is started
-_SMALL_S = 0.5  #: a queue that was paused once holds what is worked off in so long, at the best rate
-_SMALL_EVERY_S = 0.1  #: and is filled so often
-_SMALL_PER_THREAD = 2  #: messages that it holds at first; twice as many each time it is dry
-_IN_HAND_WITHIN_S = 2.0  #: for what workers have in hand; a failed item may wait longer for its retry
-_EMPTY_EVERY_S = 0.01  #: it is looked at while it becomes empty
-_TAKEN_WITHIN_S = 1.5  #: by workers that wait for some: they are told at once, or look every second
+_FIRST = 5  #: messages that are pushed before the service starts, to detect other workers that take them
+_SMALL_S = 0.5  #: after its first pause, a queue holds the work of this time at the best rate ...
+_SMALL_EVERY_S = 0.1  #: ... and is filled at this interval
+#: messages per thread that it holds at first; the number doubles each time the queue is empty
+_SMALL_PER_THREAD = 2
+#: longest wait at a pause for items in work; a failed item may wait longer for its retry
+_IN_HAND_WITHIN_S = 2.0
+_EMPTY_EVERY_S = 0.01  #: interval of checks while the queue becomes empty
+#: time in which idle workers would take a message: they are notified at once or poll every second
+_TAKEN_WITHIN_S = 1.5
 
 
 def cuts_of(queue: MessageQueue, messages: Sequence[Message], path: Path) -> list[Cut]:
@@ -75,10 +78,11 @@ class Feeding:
         if self._message_bytes * _AT_ONCE > _AT_ONCE_BYTES:
             self._n_at_once = max(1, int(_AT_ONCE_BYTES / self._message_bytes))
         self._say_when = any(cut.says_when for cut in cuts)
-        self._place = 0  #: in the sample, of the next one
+        self._place = 0  #: position of the next message in the sample
         self._rate = BestRate(order.best_per_s)
         self._pausing = None if order.gate_descriptor is None else PausingProcess(order.gate_descriptor)
-        self._is_small = order.keeps_little  #: what waits has to be gone soon when it is paused
+        #: whether the queue is kept short, because it must be emptied quickly at a pause
+        self._is_small = order.keeps_little
         self._small_least = _SMALL_PER_THREAD * order.n_threads
 
     def run(self, state: Path) -> None:
@@ -202,8 +206,8 @@ _MAGIC = b"tunfeed1"
 class State:
     """Progress of the feeding process."""
 
-    best_per_s: float  #: the best rate seen
-    dry_at_s: float  #: when nothing waited for the last time, monotonic; 0: never
+    best_per_s: float  #: best rate so far
+    dry_at_s: float  #: monotonic time at which the queue was last empty; 0: never
 
 
 class StateWriter:
@@ -245,13 +249,13 @@ class FeedOrder:
     queue: str
     sample: str  #: file of recorded messages
     claim: Claim
-    timeout_s: float  #: for one answer of the broker
-    n_threads: int  #: of the layout, in all
-    dry_below: int  #: so few waiting count as none
-    depth: int | None = None  #: messages that are to wait; None: found by the rate
-    best_per_s: float = 0.0  #: the best rate of launches before
-    keeps_little: bool = False  #: it is paused often, so what waits has to be gone soon
-    gate_descriptor: int | None = None  #: of the socket by which it is asked to pause; None: nobody asks
+    timeout_s: float  #: time limit for one answer of the broker
+    n_threads: int  #: total threads of the layout
+    dry_below: int  #: number of waiting messages below which the queue counts as empty
+    depth: int | None = None  #: number of messages to keep in the queue; None: chosen by the rate
+    best_per_s: float = 0.0  #: best rate of earlier launches
+    keeps_little: bool = False  #: whether the queue is kept short, because it is often paused
+    gate_descriptor: int | None = None  #: socket for requests to pause; None: the feeder never pauses
 
     def write(self, path: Path) -> None:
         """Write the order to *path*, readable only by this user: the url may contain a password."""

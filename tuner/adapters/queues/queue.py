@@ -18,7 +18,7 @@ class Backlog:
 
     fed: int  #: messages pushed since the launch began
     left: Left
-    at_s: float | None = None  #: that moment, monotonic; None: some time while it was asked for
+    at_s: float | None = None  #: monotonic time of the counts; None: some time during the request
 
     @property
     def done(self) -> int:
@@ -30,8 +30,8 @@ class Backlog:
 class Claim:
     """Identity of the study that feeds a queue."""
 
-    study_id: str  #: the same when the study is resumed
-    study: str  #: its file, for people
+    study_id: str  #: stays the same when the study is resumed
+    study: str  #: name of its file, as printed
     host: str
 
 
@@ -45,7 +45,7 @@ def without_password(url: str) -> str:
     return re.sub(r"(?<=://)[^/]*@", "", url)
 
 
-#: by the error of a client: of Redis, of RabbitMQ
+#: remedies by class of the client's error (Redis, then RabbitMQ)
 _REFUSED = {
     "AuthenticationError": "Check the user and the password in the address.",
     "AuthenticationWrongNumberOfArgsError": "Name no user in the address: this Redis has passwords only.",
@@ -61,7 +61,7 @@ _REFUSED = {
 }
 
 
-#: by words of an error that has no class of its own
+#: remedies by text, for errors without a class of their own
 _SAID = {
     "MISCONF": "Let this Redis save again (its log has the reason), or stop-writes-on-bgsave-error no.",
     "DB index is out of range": "Check the number of the database in the address: this Redis has fewer.",
@@ -82,7 +82,7 @@ class MessageQueue(Protocol):
     All methods raise BrokerError if the broker cannot be queried.
     """
 
-    tag: str  #: what the ids of this study's messages begin with
+    tag: str  #: prefix of the ids of this study's messages
 
     @property
     def where(self) -> str:

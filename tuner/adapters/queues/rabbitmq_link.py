@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # RabbitMQ connection with limits on time and size, because the server is not trusted.
 
-_MOST_FRAME_BYTES = 128 << 10  #: RabbitMQ's own; larger frames that a server offers are declined
-_LEAST_FRAME_BYTES = 4096  #: of the protocol
-_COST_BYTES = 256  #: of memory for each frame, beside what is in it
+_MOST_FRAME_BYTES = 128 << 10  #: RabbitMQ's default; larger frames that a server offers are declined
+_LEAST_FRAME_BYTES = 4096  #: minimum of the protocol
+_COST_BYTES = 256  #: memory for each frame in addition to its content
 
 
 def open_connection(url: str, timeout_s: float, bound: Bound) -> Connection:
@@ -87,20 +87,21 @@ def _with_limits(bound: Bound) -> Any:
     return Bounded
 
 
-_QUIET_S = 0.2  #: without a delivery: see whether any is left
+_QUIET_S = 0.2  #: time without a delivery after which the number of remaining messages is read
 _SIFTED_WITHIN_S = 120.0
-_PUSHED_WITHIN_S = 120.0  #: all messages of a push; each piece of one has the usual time
-_SAMPLE_S = 600.0  #: all messages of a sample, likewise
-_LARGEST_BYTES = 129 << 20  #: of one answer: the largest message that RabbitMQ takes as it comes, and more
+_PUSHED_WITHIN_S = 120.0  #: time limit for all messages of a push; each piece of it has the usual limit
+_SAMPLE_S = 600.0  #: time limit for all messages of a sample; each piece of it has the usual limit
+#: limit for one answer; more than the largest message that RabbitMQ accepts by default
+_LARGEST_BYTES = 129 << 20
 _LARGEST_SAMPLE_BYTES = 1 << 30
-_ITS_HEADERS = "application_headers"  #: as the client calls them
+_ITS_HEADERS = "application_headers"  #: the client's name for AMQP's headers
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """State of a queue, as the broker reports it to every client."""
 
-    n_messages: int  #: that no consumer has in hand
+    n_messages: int  #: messages that no consumer has taken
     n_consumers: int
 
 
@@ -130,10 +131,11 @@ class Link:
                 hint="pip install 'proctuner[rabbitmq]'",
             ) from error
         self._url, self._timeout_s = url, timeout_s
-        self._bound = Bound(timeout_s, _LARGEST_BYTES)  #: of one question
+        self._bound = Bound(timeout_s, _LARGEST_BYTES)  #: limits of one request
         self._connection: Connection | None = None
         self._questions: Channel | None = None
-        self._publishing: Channel | None = None  #: in transactions, which would hold up what others do
+        #: channel with transactions, which would delay other requests
+        self._publishing: Channel | None = None
 
     @contextmanager
     def asking(self) -> Iterator[None]:

@@ -24,11 +24,11 @@ from tuner.core.errors import ConfigError
 from tuner.core.text.figures import LARGEST_COUNT, parse_json, pluralize
 from tuner.core.text.safe_text import one_line
 
-_LOOKED_AT = 1000  #: messages from which a sample is taken: workers do not get them meanwhile
-_GONE_WITHIN_S = 10.0  #: consumers of a service that was stopped
+_LOOKED_AT = 1000  #: messages read for a sample; workers cannot get them meanwhile
+_GONE_WITHIN_S = 10.0  #: time for the consumers of a stopped service to disappear
 _AGAIN_EVERY_S = 0.005
-_QUICK_S = 0.01  #: for a look: at 1000 items/s the moment is known to 5 of them
-_QUICK_WITHIN_S = 0.3  #: then a slower one will do
+_QUICK_S = 0.01  #: longest duration of a quick reading; at 1000 items/s its count is then exact to 5 items
+_QUICK_WITHIN_S = 0.3  #: after this time, a slower reading is accepted
 _DURABLE = b'{"delivery_mode": 2}'
 
 
@@ -40,8 +40,9 @@ class _Word:
     study: str
     host: str
     form: str
-    fed: int = 0  #: messages that are there, or have been
-    pushing: bool = False  #: more are on their way: what waits cannot be compared with *fed*
+    fed: int = 0  #: messages that are or were in the queue
+    #: whether a push is under way, so that the queue's length cannot be compared with *fed*
+    pushing: bool = False
 
     @property
     def is_possible(self) -> bool:
@@ -65,8 +66,8 @@ class _Drops:
 
     def __init__(self) -> None:
         self._is_untouched = True
-        self._expected = 0  #: messages, after the push before
-        self._n_unseen = 0  #: times that fewer were there
+        self._expected = 0  #: number of messages in the queue after the previous push
+        self._n_unseen = 0  #: number of pushes that found fewer messages
 
     def before_push(self, where: str, found: Waiting) -> None:
         """Raise BrokerError if messages disappeared without a consumer for the second time."""
@@ -108,7 +109,7 @@ class RabbitQueue:
         self._form = FORMS[form]
         self._link = Link(url, timeout_s)
         self._word_queue = f"tuner.fed.{queue}"
-        self._written: _Word | None = None  #: by this object
+        self._written: _Word | None = None  #: record last written by this object
         self._drops = _Drops()
         self.tag = study_tag(claim.study_id)
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _SHOWN = 80
 _QUEUES_SHOWN = 8
-#: forms whose waiting messages are whole if their ``keys`` are renamed: dramatiq and SAQ count by
-#: further keys, and the key of a stream (streaq's, too) stays after the study
+#: Forms whose waiting messages stay complete if their ``keys`` are renamed. dramatiq and SAQ count with
+#: further keys, and the key of a stream (also streaQ's) remains after the study.
 _MOVABLE = ("rq", "huey", "celery", "taskiq", "arq", "list")
-_LARGEST_BYTES = 64 << 20  #: of one answer: names of messages, a thousand at a time
+_LARGEST_BYTES = 64 << 20  #: limit for one answer: ids of messages, a thousand at a time
 _LARGEST_SAMPLE_BYTES = 1 << 30
-_SAMPLE_S = 600.0  #: for one answer with all messages of a sample; each piece of it has the usual time
+_SAMPLE_S = 600.0  #: time limit for all messages of a sample; each piece of it has the usual limit
 
 
 def connect_redis(url: str, timeout_s: float, bound: Bound | None = None) -> Redis:

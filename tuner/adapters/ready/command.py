@@ -15,7 +15,7 @@ from tuner.config.kinds import ReadySettings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 
-_ANSWER_S = 5.0  #: for one run
+_ANSWER_S = 5.0  #: time limit for one run
 
 
 class CommandReady(ReadySettings):

@@ -17,8 +17,8 @@ from tuner.config.kinds import ReadySettings
 from tuner.core.domain.layout import Layout
 from tuner.core.text.http_request import is_loopback
 
-_ANSWER_S = 5.0  #: for one answer of a service
-_NO_ANSWER = 500  #: from this status on a server says that it cannot
+_ANSWER_S = 5.0  #: time limit for one answer of the service
+_NO_ANSWER = 500  #: lowest status with which a server reports that it cannot answer
 
 
 def _url(text: str) -> str:

@@ -12,8 +12,8 @@ from tuner.config.fields import Count, Pattern
 from tuner.config.kinds import ReadySettings
 from tuner.core.domain.layout import Layout
 
-_LOG_BYTES = 1 << 20  #: read at a time
-_LONGEST_LINE = 1 << 16  #: of a log; what is longer is looked at in parts
+_LOG_BYTES = 1 << 20  #: bytes read at a time
+_LONGEST_LINE = 1 << 16  #: longest part of a line; a longer line is searched in parts
 
 
 class LogReady(ReadySettings):

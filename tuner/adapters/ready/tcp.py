@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 from tuner.config.kinds import ReadySettings
 from tuner.core.domain.layout import Layout
 
-_ANSWER_S = 5.0  #: for a connection
+_ANSWER_S = 5.0  #: time limit for a connection
 
 
 def _address(text: str) -> str:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from redis import Redis
     from redis.client import Pipeline
 
-_KEPT_MS = 86_400_000  #: as its ``expires_extra_ms``
-_KEYS = ("job", "retry", "in-progress", "result")  #: what it keeps of a job, by id
+_KEPT_MS = 86_400_000  #: arq's default ``expires_extra_ms``
+_KEYS = ("job", "retry", "in-progress", "result")  #: prefixes of the keys that arq stores for each job id
 
 
 class Arq:

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from redis import Redis
     from redis.client import Pipeline
 
-_PRIORITIES = ("", "\x06\x163", "\x06\x166", "\x06\x169")  #: kombu: the least urgent last
+#: kombu's suffixes for queues by priority, least urgent last
+_PRIORITIES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
 _UNACKED, _UNACKED_INDEX = "unacked", "unacked_index"
-FOLLOWED = ("callbacks", "errbacks", "chain", "chord")  #: what sends further messages when a task is done
+#: fields that cause further messages when a task is done
+FOLLOWED = ("callbacks", "errbacks", "chain", "chord")
 
 
 class Celery:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from redis import Redis
     from redis.client import Pipeline
 
-_ID_BYTES = 36  #: of a UUID as text; a clone's id has to be as long, or the pickle would not fit
-#: places in its Message: when it is due; on_complete, on_error, chord_config; expires, expires_resolved
+_ID_BYTES = 36  #: length of a UUID as text; a clone's id must have the same length to fit into the pickle
+#: positions in huey's Message: eta; on_complete, on_error, chord_config; expires, expires_resolved
 _ETA, _FOLLOWED, _EXPIRES = 2, (8, 9, 13), (10, 11)
 
 

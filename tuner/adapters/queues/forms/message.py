@@ -37,10 +37,10 @@ class Ids:
         return b"%b%012x" % (self._head, next(self._numbers))
 
 
-Message = Mapping[str, bytes]  #: its parts by name: one, ``body``, or the fields that the broker keeps
+Message = Mapping[str, bytes]  #: parts by name: only ``body``, or the fields that the broker stores
 BODY = "body"
-Clone = tuple[bytes, dict[str, bytes]]  #: a new id, and the parts of the message that has it
-#: stand in a text for the id of a clone, and for the time it is made at: no message holds these by chance
+Clone = tuple[bytes, dict[str, bytes]]  #: a new id, and the parts of the message with this id
+#: placeholders for the id and the time of a clone; random, so that no message contains them by chance
 HOLE = f"tuner-id-{uuid.uuid4().hex}"
 STAMP = f"tuner-now-{uuid.uuid4().hex}"
 
@@ -53,7 +53,7 @@ class UnclonableError(Exception):
 class Cut:
     """Template of a message without its ids: joining the pieces with a new id makes a clone."""
 
-    pieces: Mapping[str, tuple[bytes, ...]]  #: of each part; one piece where it holds no id
+    pieces: Mapping[str, tuple[bytes, ...]]  #: pieces of each part; a part without an id has one piece
 
     def clone(self, new_id: bytes) -> dict[str, bytes]:
         """Return a clone: the message with *new_id* in place of its id."""
@@ -182,8 +182,8 @@ class Left:
     """Contents of a queue at one moment."""
 
     ready: int  #: messages that wait for a worker
-    in_hand: int  #: taken and not acknowledged, as far as the broker tells
-    failed: int = 0  #: put aside as failed, those of others included; 0 where the broker does not tell
+    in_hand: int  #: messages taken but not acknowledged, if the broker reports them
+    failed: int = 0  #: messages stored as failed, also by others; 0 if the broker does not report them
 
 
 class BrokerError(Exception):

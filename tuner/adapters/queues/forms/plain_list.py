@@ -39,7 +39,7 @@ class PlainList:
     """Format of a plain list: a message is removed, and so counted, when a worker takes it."""
 
     name = "list"
-    default_queue = ""  #: nobody's
+    default_queue = ""  #: a plain list has no default name
     counts: Literal["started", "finished"] = "started"
     separates_taken_items = True  # they leave the list
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from redis.client import Pipeline
 
 _AT_ONCE = 1000
-_MARK_DIGITS = 10  #: of the study's tag, hexadecimal: 40 bits; 16 count a push, 8 are zero
-_OTHERS = "streaq:"  #: begins the keys of a library that keeps its tasks elsewhere
-#: ARGV: how many messages; of each the end of its id, how many words, its words
+#: hexadecimal digits (40 bits) of the study's tag in an id; 16 bits number a push, and 8 bits are zero
+_MARK_DIGITS = 10
+_OTHERS = "streaq:"  #: prefix of the keys of streaQ, which stores its tasks elsewhere
+#: ARGV: number of messages; for each message the end of its id, the number of its words, and the words
 _PUSH = """
 local now = redis.call('TIME')
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)
@@ -46,7 +47,8 @@ for _ = 1, tonumber(ARGV[1]) do
 end
 return 1
 """
-#: what waits, what is in hand, how many groups there are; without a group, all that is there waits
+#: returns the numbers of waiting messages, of taken messages, and of groups; without a group, all messages
+#: wait
 _LOOK = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {0, 0, 0} end
 local groups = redis.call('XINFO', 'GROUPS', KEYS[1])
@@ -60,7 +62,7 @@ if not ready or ready > n then
 end
 return {ready, of['pending'], #groups}
 """
-#: Redis 7.0 counts deleted entries as waiting: where none waits, let a group begin at the stream's end
+#: Redis 7.0 counts deleted entries as waiting; if no message waits, set the group to the end of the stream
 _SETTLE = """
 local info = redis.call('XINFO', 'STREAM', KEYS[1])
 local of = {}
@@ -85,7 +87,7 @@ class PlainStream:
     """
 
     name = "stream"
-    default_queue = ""  #: nobody's
+    default_queue = ""  #: a plain stream has no default name
     counts: Literal["started", "finished"] = "finished"
     separates_taken_items = True
 

@@ -19,8 +19,8 @@ from tuner.adapters.queues.forms.message import (
     json_of,
 )
 
-PROPERTIES = "properties"  #: the part with AMQP's properties, as JSON; ``headers`` is one of them
-UNKEPT = "unkept"  #: the part that names what JSON cannot hold, where there is any
+PROPERTIES = "properties"  #: part with AMQP's properties as JSON, among them ``headers``
+UNKEPT = "unkept"  #: part that names properties which JSON cannot represent, if there are any
 HEADERS = "headers"
 
 
@@ -28,7 +28,7 @@ class RabbitForm(Protocol):
     """Use of RabbitMQ's queues by one library."""
 
     name: str
-    default_queue: str  #: the library's own, where none is named
+    default_queue: str  #: the library's default queue
 
     def cut(self, message: Message, queue: str) -> Cut:
         """See ``MessageQueue.cut``."""

@@ -29,9 +29,10 @@ class RedisForm(Protocol):
     """Storage of a queue in Redis by one library."""
 
     name: str
-    default_queue: str  #: the library's own, where none is named
-    counts: Literal["started", "finished"]  #: when a message is neither waiting nor in hand any more
-    separates_taken_items: bool  #: what is worked on does not count as waiting
+    default_queue: str  #: the library's default queue
+    #: whether an item counts when it is started or when it is finished
+    counts: Literal["started", "finished"]
+    separates_taken_items: bool  #: whether items in work do not count as waiting
 
     def keys(self, queue: str) -> list[str]:
         """Return the keys of the waiting messages, which name the queue in messages to users."""
@@ -73,7 +74,8 @@ FORMS: dict[str, RedisForm] = {
         PlainStream(),
     )
 }
-PLAIN = ("list", "stream")  #: forms of no library: of a queue that is of a library's form, too, they are none
+#: forms without a library; they do not apply to a queue that has the form of a library
+PLAIN = ("list", "stream")
 
 
 def forms_of(client: Redis, queue: str | None) -> list[tuple[RedisForm, str]]:
@@ -85,13 +87,13 @@ def forms_of(client: Redis, queue: str | None) -> list[tuple[RedisForm, str]]:
 
 # Queues of a Redis that hold messages, found by the key names that libraries use.
 
-_WITHIN_S = 5.0  #: of a Redis with many keys, those that are found until then
+_WITHIN_S = 5.0  #: time limit of the search in a Redis with many keys; queues found by then are returned
 _AT_ONCE = 1000
 _NO_QUEUES = re.compile(
     r"tuner:|unacked|_kombu\.|celery-task-meta-|rq:(?!queue:)|.*:intermediate$|saq:(?!.*:queued$)"
     r"|streaq:(?!.*:queues:(?!delayed:))|dramatiq:(?!.*\.msgs$)|.*\.XQ\.msgs$|huey\.(?!redis\.)"
 )
-_NAMED = {  #: by the type of their key: the form, and the queue's name within the key
+_NAMED = {  #: by type of the key: form, and pattern of the queue's name in the key
     "list": {
         "rq": re.compile(r"rq:queue:(.+)"),
         "huey": re.compile(r"huey\.redis\.(.+)"),
@@ -101,7 +103,7 @@ _NAMED = {  #: by the type of their key: the form, and the queue's name within t
     "stream": {"streaq": re.compile(r"streaq:(.+(?=:queues:normal$)|.+:queues:.+)(?::queues:normal)?")},
 }
 _OWN_NAMES = {"list": ("celery", "taskiq", "list"), "zset": ("arq",), "stream": ("stream",)}
-_PRIORITY = "\x06\x16"  #: before a priority in the names of Celery's lists
+_PRIORITY = "\x06\x16"  #: precedes the priority in the names of Celery's lists
 
 
 @dataclass(frozen=True, slots=True)

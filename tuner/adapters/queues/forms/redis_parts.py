@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from redis import Redis
 
 _AT_ONCE = 1000
-_WITHIN_S = 120.0  #: to look through one list, set or hash, or all keys, to its end
-_SIFTED_AT_ONCE = 5000  #: about 5 ms, in which Redis does nothing else
-#: takes so many from the left and puts those to keep back at the right: once round, and all is in order again
+_WITHIN_S = 120.0  #: time limit to search one list, set or hash, or all keys
+_SIFTED_AT_ONCE = 5000  #: takes about 5 ms, in which Redis does nothing else
+#: takes elements from the left and appends the ones to keep at the right; after one round their order is as
+#: before
 _SIFT = """
 local removed = 0
 for _ = 1, tonumber(ARGV[1]) do

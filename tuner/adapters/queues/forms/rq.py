@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from redis.client import Pipeline
 
 _TIED = ("dependency_ids", "dependency_id", "group_id", "repeats_left")
-_TELLING = ("webhooks", "rate_limit_key")  #: whom it tells, and whose turn it gives on, when it is done
+#: fields of jobs that notify other programs, or start other jobs, at their end
+_TELLING = ("webhooks", "rate_limit_key")
 _REGISTRIES = ("wip", "finished", "failed", "scheduled", "deferred", "canceled")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from redis import Redis
     from redis.client import Pipeline
 
-#: what a job has after its first attempt; a clone has none of it yet
+#: fields that a job has after its first attempt; a clone has none of them
 _OF_ATTEMPTS = (
     *("attempts", "completed", "started", "touched", "progress", "result", "error", "worker_id"),
     "status",

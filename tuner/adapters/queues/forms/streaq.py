@@ -26,9 +26,9 @@ _AT_ONCE = 1000
 _PREFIX = "streaq:"
 _BEFORE_PRIORITY = ":queues:"
 _USUAL_PRIORITY = "normal"
-#: fields of a task that needs the result of another, or starts another with its own
+#: fields of a task that needs the result of another task or passes its own to one
 _OF_OTHERS = ("A", "F", "T", "O")
-#: what the stream holds, what of this is in hand, what is to be tried again later (cron jobs wait there, too)
+#: returns the numbers of messages in the stream, of those in work, and of later retries (and cron jobs)
 _LOOK = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {0, 0, redis.call('ZCARD', KEYS[2])} end
 local in_hand = 0
