@@ -132,8 +132,7 @@ def _answer(command: Sequence[str], environment: Mapping[str, str] | None = None
 _WAIT_S = 20.0
 _LONGEST_SHEBANG = 256  #: the kernel's limit
 _LONGEST_PATH = 5000
-#: _PIP_EXEC: pip's second line after #!/bin/sh, if the interpreter's path is too long for the kernel or has
-#: spaces
+#: _PIP_EXEC: pip's second line after #!/bin/sh, for paths with spaces or too long for the kernel
 #: _SPLIT_STRING: env's option for several words in a first line, which the kernel passes as one word
 _SPLIT_STRING = re.compile(r"(?:-[iv0]*S|--split-string=?)(?P<first>.*)")
 _PIP_EXEC = re.compile(rb"""\'\'\'exec\' "?(?P<interpreter>[^"\n]+?)"? "\$0" "\$@"\n?""")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tuner.core.errors import ConfigError
 
-LARGEST_BYTES = 16 << 20  #: of a page that people read
+LARGEST_BYTES = 16 << 20  #: limit for a text file
 
 
 def read_text(path: Path) -> str | None:

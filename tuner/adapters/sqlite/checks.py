@@ -29,16 +29,18 @@ _SINCE = {
     "box": 8,
     "digest": 9,
     "launch_sum": 10,
-}  #: the version in which each table came
-#: tables whose pages are walked whenever a study is read; those of others by who goes on with it: a digest
-#: that is not found is missed where it is asked for, and so is a row that one is kept of
+}  #: first schema version of each table
+#: Tables whose pages are all checked at each read of a study. The other tables are checked when the study is
+#: continued; a missing digest, or a missing row that has a digest, is detected when it is used.
 _SMALL = ("study", "study_layout", "provenance", "box", "launch")
-#: those whose pages are walked when all windows are asked for, or one: an index that finds it may lack it
+#: tables whose pages are checked when windows are read, because an index used for it may lack rows
 OF_WINDOWS = ("window", "void_reason")
-_LARGEST = 1e15  #: of any figure: 30 million years in seconds, a thousand TB in bytes
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  #: of a service, as a config has it: it names files
+_LARGEST = 1e15  #: limit for all numbers: 30 million years in seconds, a thousand TB in bytes
+#: name of a service as in a config, because files are named by it
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)?")
-_STRATEGY = re.compile(r"[a-z][a-z0-9-]{0,63}")  #: one that is not known is told of where it is to go on
+#: an unknown strategy is reported only when the study is continued
+_STRATEGY = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _OF_SAMPLES = ">= 0", "n_done_total n_failed_total load1_x100 load5_x100 load15_x100 n_active"
 _FIGURES = {
     "study": {
@@ -76,15 +78,15 @@ _FIGURES = {
     "usage": {">= 0": "n_context_switches_total pss_bytes n_processes n_threads"},
     "sample_packed": dict([_OF_SAMPLES]),
     "warmup_sample_packed": dict([_OF_SAMPLES]),
-}  #: what holds of the columns of each row, NULL aside
+}  #: conditions on the columns of each row, for values that are not NULL
 _TOGETHER = {
     "launch_sum": (
         "(n_windows > 0) = (length_s > 0)",
         "(n_done > 0) = (rates > 0)",
         "rates * length_s >= 0.999 * n_done",  # no window is longer than all of them
     )
-}  #: what holds between columns of a row
-#: indexes on expressions, or on rows for which one holds: to walk them is to run what they say
+}  #: conditions on several columns of a row
+#: indexes on expressions, or with a WHERE clause; a check of them would execute these
 _WORKED_OUT = """
 SELECT name FROM sqlite_master AS own WHERE type = 'index' AND (
   EXISTS (SELECT 1 FROM pragma_index_xinfo(own.name) WHERE cid = -2)
@@ -93,7 +95,7 @@ SELECT name FROM sqlite_master AS own WHERE type = 'index' AND (
 """
 _UNBOUNDED = ("seed", "crc32", "id")
 _FROM_0 = ">= 0"
-_LARGEST_INTEGER = f"{2**63 - 1}"  #: of nanoseconds: 1e15 of them are 12 days of one core
+_LARGEST_INTEGER = f"{2**63 - 1}"  #: limit for nanoseconds: 1e15 ns are only 12 days of one core
 
 
 def check(connection: sqlite3.Connection, *, wholly: bool = False) -> None:

@@ -26,8 +26,8 @@ from tuner.core.text.figures import LARGEST_COUNT
 # It is a text of ``GAP:N`` words, compressed by zlib, shortest latency first: N requests in the bucket of
 # `tuner.core.domain.requests` that is GAP after the previous one (first: after 0). 60 000 latencies: 5 kB.
 
-_LONGEST_WORD_BYTES = 22  #: a bucket of 5 digits and a count of 16
-_LARGEST_TEXT_BYTES = 1 << 20  #: every bucket with a count of 20 digits takes 800 kB
+_LONGEST_WORD_BYTES = 22  #: a bucket of 5 digits and a count of 16 digits
+_LARGEST_TEXT_BYTES = 1 << 20  #: all buckets with counts of 20 digits take 800 kB
 
 
 def pack_latencies(latencies: Latencies) -> bytes:
@@ -62,21 +62,24 @@ def unpack_latencies(content: bytes) -> Latencies:
 
 
 Detail = TypeVar("Detail", Reading, Usage, VoidReason)
-_LATER = 12  #: the version since which clocks stand last where a window is read: older digests hold so
-#: clocks of a window, as WindowRecord has them: those that stand before REQUESTS there
+#: version since which new clocks come last in a window's columns; older digests depend on the order
+_LATER = 12
+#: clocks of a window, named as in WindowRecord, whose columns precede REQUESTS
 EARLIER_CLOCKS = tuple(clock.name for clock in CLOCKS if clock.since < _LATER)
-LATER_CLOCKS = tuple(clock.name for clock in CLOCKS if clock.since >= _LATER)  #: those behind REQUESTS
-#: of a window since version 6, as `requests_of` takes them; the last two since version 7
+#: clocks whose columns follow REQUESTS
+LATER_CLOCKS = tuple(clock.name for clock in CLOCKS if clock.since >= _LATER)
+#: columns of a window since version 6, in the order of `requests_of`; `unfinished` and later ones since
+#: version 7
 REQUESTS = (
     *("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s"),
     *("unfinished", "unfinished_before"),
-    "spread",  #: since version 12; it stands last: see `sqlite_digests`
+    "spread",  #: since version 12; it must be last: see `sqlite_digests`
 )
 _DETAILS: Mapping[type, tuple[str, str]] = {
     Reading: ("reading", "edge"),
     Usage: ("usage", "n"),
     VoidReason: ("void_reason", "n"),
-}  #: table, and what orders its rows, of what is kept of a window beside its samples
+}  #: table of each kind of detail of a window, and the column that orders its rows
 _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_active"
 
 
@@ -239,7 +242,7 @@ def request_columns(requests: Requests | None) -> dict[str, Any]:
 
 # Studies, launches and hosts.
 
-#: the fields of a study that have a column in its table
+#: fields of a study that have a column in its table
 _STUDY = tuple(
     field.name
     for field in fields(StudyRecord)
@@ -253,8 +256,8 @@ _ENDED = (
     *("running_after_s", "warmup_s", "settled", "unsettled", "steady_from_s"),
     *("trend_ratio_per_h", "trend_se_ratio_per_h", "error", "ended_wall_s"),
     *("has_gil", "gil_module"),  # since version 13
-)  #: what is written into a launch's row once it is over
-#: `heat` since version 14, the others since 15; what is newer stands last: see `digests`
+)  #: columns of a launch that are written at its end
+#: `heat` exists since version 14, the others since 15; new columns must come last: see `digests`
 LAUNCH = (*_BEGUN, *_ENDED, "heat", "idle_fixed_work_cpu_s", "fixed_work_cpu_s")
 
 

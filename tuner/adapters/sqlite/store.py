@@ -30,7 +30,7 @@ from tuner.core.windows.launch_sums import Sums, tally
 from tuner.core.windows.summary import record_of
 
 Answer = TypeVar("Answer")
-_TRIES = 5  #: at reading a file that was at rest, and that others write meanwhile
+_TRIES = 5  #: attempts to read an idle file that other programs write meanwhile
 
 
 class SqliteStore:
@@ -44,9 +44,11 @@ class SqliteStore:
         self._closing = contextlib.ExitStack()
         self._is_open = False
         self._study: StudyRecord
-        self._looked: Looks | None = None  #: when it was opened; None: SQLite's locks keep states apart
-        self._lists: dict[str, tuple[int, Any]] = {}  #: by what they are of, as of a version of the content
-        self._believed: set[str] = set()  #: tables that were looked through since it was opened
+        #: state of the file when it was opened; None: SQLite's locks exclude changes during a read
+        self._looked: Looks | None = None
+        #: cached lists by kind, each with the version of the file's content
+        self._lists: dict[str, tuple[int, Any]] = {}
+        self._believed: set[str] = set()  #: tables checked since the file was opened
 
     @classmethod
     def create(cls, path: Path, study: StudyRecord, *, lasting: bool = True) -> SqliteStore:

@@ -21,9 +21,11 @@ from tuner.core.errors import ConfigError
 
 Key = tuple[int, int]  #: device and inode
 
-_mutex = threading.RLock()  #: also taken by what the garbage collector ends meanwhile
-_connections: Counter[Key] = Counter()  #: how many this process has on each file
-_waiting: defaultdict[tuple[Key, int], list[int]] = defaultdict(list)  #: descriptors, by how they were opened
+#: reentrant, because objects that the garbage collector deletes meanwhile also acquire it
+_mutex = threading.RLock()
+_connections: Counter[Key] = Counter()  #: number of connections of this process to each file
+#: descriptors that are kept open, by file and open flags
+_waiting: defaultdict[tuple[Key, int], list[int]] = defaultdict(list)
 
 
 @contextlib.contextmanager

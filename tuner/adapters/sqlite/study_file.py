@@ -20,13 +20,14 @@ from tuner.adapters.sqlite.study_access import BACKUP, translate_errors
 from tuner.core.errors import ConfigError
 
 APPLICATION_ID = 0x74756E72  #: "tunr"
-#: the newest that an upgrade_to_N.sql leads to
+#: the version of the newest upgrade_to_N.sql
 SCHEMA_VERSION = max(
     int(path.stem.removeprefix("upgrade_to_")) for path in Path(__file__).parent.glob("upgrade_to_*.sql")
 )
-_TRIES, _BETWEEN_TRIES_S = 10, 0.02  #: to get the lock that somebody just looks at
-_BUSY_S = 20.0  #: how long one program waits for another's commit
-_LARGEST_VALUE_BYTES = 64 << 20  #: of a text or blob; the largest that tuner writes, a config, has some kB
+_TRIES, _BETWEEN_TRIES_S = 10, 0.02  #: attempts to get the lock if another program reads the file
+_BUSY_S = 20.0  #: longest wait for the commit of another program
+#: limit for a text or blob; the largest one that tuner writes, a config, has some kB
+_LARGEST_VALUE_BYTES = 64 << 20
 
 
 def make(path: Path, image: bytes) -> None:

@@ -22,7 +22,7 @@ from tuner.adapters.sqlite.sums import OF_LAUNCHES, list_windows, read_windows
 from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError
 
-_ANY = "SELECT count(*) FROM sqlite_master"  #: reads the file, and runs nothing that stands in it
+_ANY = "SELECT count(*) FROM sqlite_master"  #: reads the file without executing expressions in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _has_wal(path: Path) -> bool:
 # The tables of a study file: of a new file, and the upgrade of an older one.
 
 
-_SUMS_SINCE = 12  #: the version in which launches have all their sums: 10 and 11 had fewer
+_SUMS_SINCE = 12  #: version since which launches have all sums; versions 10 and 11 have fewer
 
 
 def new_database(study: StudyRecord) -> bytes:

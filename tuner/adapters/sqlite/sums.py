@@ -43,21 +43,23 @@ _WINDOW = (
     *("backend_cpu_s", "foreign_cpu_s", "steal_s", "pss_bytes", "window.id", "n_active_from_load1"),
 )
 WINDOW_ID = _WINDOW.index("window.id")
-_LATENCY_COLUMNS = len(_WINDOW) + len(EARLIER_CLOCKS)  #: the first of the columns of `requests_of`
-_LATER = _LATENCY_COLUMNS + len(REQUESTS)  #: the first of LATER_CLOCKS; a file of an older version has fewer
-#: the clocks of probes, and the column of a reading that each grows from
+_LATENCY_COLUMNS = len(_WINDOW) + len(EARLIER_CLOCKS)  #: index of the first column for `requests_of`
+#: index of the first of LATER_CLOCKS; a file of an older version has fewer
+_LATER = _LATENCY_COLUMNS + len(REQUESTS)
+#: clocks from probes -> the column of a reading from which each is computed
 _COUNTED = {clock.name: clock.of_reading for clock in CLOCKS if clock.of_reading is not None}
 _NOTHING: list[Row] = []
 OF_ONE = "window.id = ?"
-OF_LAUNCHES = "window.launch_id IN (SELECT value FROM json_each(?))"  #: their ids, as JSON
+#: the parameter is a JSON list of launch ids
+OF_LAUNCHES = "window.launch_id IN (SELECT value FROM json_each(?))"
 
 
 class Kept(NamedTuple):
     """A window as rows of the file."""
 
     row: Row
-    launch: Row  #: its launch's block, processes, threads, variant and box
-    void: list[Row]  #: slug and detail of each thing that made it void
+    launch: Row  #: block, processes, threads, variant and host of its launch
+    void: list[Row]  #: slug and detail of each reason why it is invalid
 
 
 def read_windows(connection: sqlite3.Connection, where: str = "", *values: object) -> Iterator[Kept]:
@@ -128,8 +130,8 @@ _FIELDS = (
     *("n_windows", "length_s", "n_done", "rates", "squares", "load", "load_max", "active", "active_s"),
     *("from_load1", "from_load1_s", "cpu_s", "backend_cpu_s", "pss_bytes", "n_pss", "pss_max"),
     "limited_load",
-)  #: of `LaunchTally`, in its order
-_OWN = tuple("service_cpu_s" if name == "cpu_s" else name for name in _FIELDS)  #: their columns
+)  #: fields of `LaunchTally`, in its order
+_OWN = tuple("service_cpu_s" if name == "cpu_s" else name for name in _FIELDS)  #: the columns of these fields
 _fields_of = attrgetter(*_FIELDS)
 _OTHERS = tuple(name for name in TOLD if name not in _OWN)
 _OF_LAUNCH = ("launch.id", "block", "processes", "threads", "variant", "box")
@@ -140,7 +142,7 @@ _FAILED = _READ.index("n_failed")
 _FOREIGN, _STEAL = (_READ.index(name) for name in ("foreign_cpu_s", "steal_s"))
 _IS_TOLD, _N_VOID, _LATENCIES = (_READ.index(name) for name in ("is_told", "n_void", REQUESTS[0]))
 _told_in = itemgetter(*(_READ.index(name, _FIRST) for name in TOLD))
-_LARGEST = 1e15  #: what a file may hold: `sqlite_checks`
+_LARGEST = 1e15  #: limit for numbers in a file: `sqlite_checks`
 
 
 def sum_rows(connection: sqlite3.Connection, launch_id: int | None = None) -> Iterator[Row]:

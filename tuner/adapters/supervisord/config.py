@@ -29,7 +29,7 @@ _BOOT_JOB = (
     "import sys; sys.path.append(sys.argv[1]);"
     " from tuner.adapters.supervisord.exec_shim import main; main(sys.argv[2])"
 )
-#: names in the environment that carry the launch itself and are not for workers
+#: variables for the launch itself, which workers do not get
 INTERNAL = ("TUNER_PARENT_PID", "TUNER_SHIM")
 
 
@@ -46,21 +46,22 @@ class User:
 class Job:
     """A program and its start conditions; the shim adds *environment* to the inherited environment."""
 
-    process: int  #: its number in the layout, from 0; -1 for supervisord
-    program: str  #: absolute path of what is executed
+    process: int  #: number of the process in the layout, from 0; -1 for supervisord
+    program: str  #: absolute path of the executable
     argv: tuple[str, ...]
     directory: str
-    output: str  #: file that stdout and stderr are appended to
+    output: str  #: file to which stdout and stderr are appended
     environment: Mapping[str, str]
-    without: tuple[str, ...] = ()  #: names taken out of the environment
-    status: str | None = None  #: named pipe that hears "about to run" and failures, a JSON line each
-    death_signal: int = 15  #: sent by the kernel when the parent dies
+    without: tuple[str, ...] = ()  #: variables removed from the environment
+    #: named pipe for the messages "about to run" and failures, one line of JSON each
+    status: str | None = None
+    death_signal: int = 15  #: signal sent by the kernel when the parent dies
     umask: int = 0o022
     limits: tuple[tuple[int, int, int], ...] = ()  #: (resource, soft, hard)
-    cpus: tuple[int, ...] | None = None  #: cores it may use; None: all that tuner may
-    user: User | None = None  #: None: tuner's own
+    cpus: tuple[int, ...] | None = None  #: CPUs that it may use; None: the CPUs of tuner
+    user: User | None = None  #: None: the user of tuner
     own_session: bool = False
-    starts_shims: bool = False  #: its children are shims, which check that it is their parent
+    starts_shims: bool = False  #: whether its children are shims, which check that it is their parent
 
     def write(self, path: Path) -> None:
         """Write it to *path*, readable only by this user, because environments contain secrets."""
@@ -77,11 +78,11 @@ def shim_command(*arguments: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _BOOT_JOB, str(Path(tuner.__file__).parent.parent), *arguments]
 
 
-GROUP = "worker"  #: the program's name; its processes are worker_0, worker_1, ...
+GROUP = "worker"  #: name of the program; its processes are worker_0, worker_1, ...
 CONFIG, SOCKET, STATUS, OWN_JOB = "supervisord.conf", "s", "status", "supervisord.json"
 LOG, OUTPUT = "supervisord.log", "supervisord.out"
-_OWN_FILES = 32  #: what supervisord keeps open itself, roughly (measured: 12)
-_FILES_PER_PROCESS = 4  #: two pipes, a log, and one more while forking
+_OWN_FILES = 32  #: approximate number of files that supervisord itself keeps open (measured: 12)
+_FILES_PER_PROCESS = 4  #: two pipes, a log, and one more during a fork
 
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); from supervisor.supervisord import main; main(sys.argv[2:])"
@@ -211,7 +212,7 @@ def _supervisor_home() -> Path:
 # Client of a supervisord at its unix socket: with a timeout, and one connection per call.
 
 
-CALL_TIMEOUT_S = 10.0  #: answers take milliseconds, some 100 ms while it starts 24 workers
+CALL_TIMEOUT_S = 10.0  #: answers take milliseconds, or about 100 ms while it starts 24 workers
 
 
 class SupervisordRpc:

@@ -20,12 +20,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PARENT = "TUNER_PARENT_PID"  #: who must still be our parent; set by whoever starts a shim
+#: variable with the pid that must still be the parent; set by the process that starts a shim
+PARENT = "TUNER_PARENT_PID"
 _PR_SET_PDEATHSIG = 1
 _SIG_SETMASK = 2
 _N_SIGNALS = 64
 _SIGSET_BYTES = 128
-_CANNOT_PREPARE, _CANNOT_RUN, _ORPHANED = 125, 126, 124  #: exit codes, as env(1) and timeout(1) have them
+_CANNOT_PREPARE, _CANNOT_RUN, _ORPHANED = 125, 126, 124  #: exit codes, as in env(1) and timeout(1)
 
 
 class _Plain:

@@ -23,10 +23,8 @@ from tuner.adapters.proc.process_tree import ProcessStat, ProcessTable
 from tuner.adapters.supervisord.guardian import Guardian
 from tuner.core.errors import MeasurementError
 
-_WITHIN_S = 15.0  #: all processes stop; one in uninterruptible sleep stops when that ends
-_ASK_AGAIN_S = (
-    0.5  #: a process that starts a child can keep a cgroup from freezing: let all go on, and ask again
-)
+_WITHIN_S = 15.0  #: time for all processes to stop; a process in uninterruptible sleep stops after it
+_ASK_AGAIN_S = 0.5  #: a process that starts a child can prevent a freeze; after this time, thaw and retry
 _GOES_ON_S = 0.01
 _LOOK_EVERY_S = 0.0005
 _STOPPED, _GONE = "Tt", "ZX"
@@ -38,9 +36,9 @@ class Freezing:
     def __init__(self, guardian: Guardian, supervisord_pid: int) -> None:
         self._guardian, self._supervisord_pid = guardian, supervisord_pid
         self._is_frozen = False
-        self._cgroup: str | None = None  #: that is frozen; None: processes are stopped by signals
-        self._launch_cgroup: str | None = None  #: that *_cgroup* is a child of, with version 2
-        self._has_looked = False  #: for a cgroup that can be frozen
+        self._cgroup: str | None = None  #: frozen cgroup; None: processes are stopped by signals
+        self._launch_cgroup: str | None = None  #: with version 2, the parent of *_cgroup*
+        self._has_looked = False  #: whether the search for a cgroup that can be frozen is done
         self._signals = _Signals(guardian.pid, supervisord_pid)
 
     def freeze(self) -> None:
@@ -132,7 +130,7 @@ class _Signals:
     def __init__(self, guardian_pid: int, supervisord_pid: int) -> None:
         self._guardian_pid, self._supervisord_pid = guardian_pid, supervisord_pid
         self._table = ProcessTable(Path("/proc"))
-        self._stopped: dict[tuple[int, int], int] = {}  #: pidfd by pid and start, in the order of stopping
+        self._stopped: dict[tuple[int, int], int] = {}  #: pid and start -> pidfd, in the order of stopping
 
     def service_pids(self) -> set[int]:
         """Return the pids of the service that are alive."""

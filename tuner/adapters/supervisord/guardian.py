@@ -26,8 +26,8 @@ from tuner.adapters.supervisord.guardian_process import GRACE_S, remove_tree
 from tuner.adapters.supervisord.sweep import STUDY_ID, Swept, started_ticks, sweep
 from tuner.core.errors import ConfigError, MeasurementError
 
-_ANSWER_TIMEOUT_S = 60.0  #: a sweep takes 9 s at worst; the rest is for a box that swaps
-_WORDS_BYTES = 4096  #: of what is read of stderr, the last
+_ANSWER_TIMEOUT_S = 60.0  #: a sweep takes at most 9 s; the rest is for a host that swaps
+_WORDS_BYTES = 4096  #: last part of stderr that is read
 _CLOSE_TIMEOUT_S = 60.0
 _BOOT = (
     "import sys; sys.path.append(sys.argv.pop(1));"
@@ -75,10 +75,10 @@ class Guardian:
         self._folder: Path | None = None
         self._cgroups = None if cgroups is None else str(cgroups)
         self._freezers = None if freezers is None else str(freezers)
-        self._cgroup: str | None = None  #: of the launch under way
-        self._freezer: str | None = None  #: the same of version 1
+        self._cgroup: str | None = None  #: cgroup of the present launch
+        self._freezer: str | None = None  #: the same in version 1
         self.hindered: str | None = (
-            None  #: why the last launch has no cgroup of its own, if it was to have one
+            None  #: reason why the last launch lacks its own cgroup; None: it has one or needs none
         )
         self._n_asked = 0
         self._heard = b""
@@ -206,7 +206,7 @@ def _swept(answer: dict[str, Any]) -> Swept:
 # Temporary folders: a private one of a launch with a short path, and scratch folders of a study.
 
 
-#: a unix socket's path has 107 bytes, and supervisord first binds "SOCKET.PID" (7 digits at most)
+#: a unix socket's path has at most 107 bytes, and supervisord first binds "SOCKET.PID" (up to 7 digits)
 _LONGEST_SOCKET = 107 - 8
 
 

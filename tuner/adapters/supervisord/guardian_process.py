@@ -29,9 +29,9 @@ from tuner.adapters.supervisord.sweep import RUN_ID, STUDY_ID, Found, Swept, sta
 
 _PR_SET_CHILD_SUBREAPER = 36
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
-GRACE_S = 5.0  #: between the first signal and SIGKILL
-_EXEC_PATIENCE_S = 10.0  #: until a child has become supervisord; one that takes longer is looked at by tuner
-_PARENT = "TUNER_PARENT_PID"  #: tells the shim who must still be its parent
+GRACE_S = 5.0  #: time between the first signal and SIGKILL
+_EXEC_PATIENCE_S = 10.0  #: time for a child to execute supervisord; a slower one is checked by tuner
+_PARENT = "TUNER_PARENT_PID"  #: variable by which the shim checks its parent
 
 
 class GuardianProcess:
@@ -40,18 +40,18 @@ class GuardianProcess:
     def __init__(self, marker: str, control: socket.socket, tuner_pid: int) -> None:
         self._marker = marker
         self._tuner_pid = tuner_pid
-        self._since = started_ticks(tuner_pid)  #: what is older than tuner carries no marker of it
+        self._since = started_ticks(tuner_pid)  #: start of tuner; older processes cannot have its marker
         self._control = control
         self._heard = b""
         self._folder: str | None = None
-        self._cgroup: str | None = None  #: of the launch, once it is there
-        self._freezer: str | None = None  #: the same of version 1, once the launch is to be frozen
-        self._scratch: list[str] = []  #: folders that tuner removes itself, unless it cannot
-        self._variables = [RUN_ID]  #: where the marker counts
-        self._released = False  #: tuner ends in good order
-        self._supervisord: int | None = None  #: pid, while it runs
+        self._cgroup: str | None = None  #: cgroup of the launch, once it exists
+        self._freezer: str | None = None  #: the same in version 1, if the launch is to be frozen
+        self._scratch: list[str] = []  #: folders that tuner normally removes itself
+        self._variables = [RUN_ID]  #: variables in which the marker is searched
+        self._released = False  #: whether tuner has ended normally
+        self._supervisord: int | None = None  #: pid of supervisord while it runs
         self._stop_signal: int = signal.SIGTERM
-        self._met: set[str] = set()  #: swept since the launch began, "PID COMMAND"
+        self._met: set[str] = set()  #: processes found by sweeps since the launch began, as "PID COMMAND"
         self._killed: set[str] = set()
         self._wake = _wake_descriptor()
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # The workers of one launch, watched independently of supervisord: by pidfd for their end, /proc for threads.
 
-_PROC_TASK_LINKS = 2  #: links of /proc/PID/task that are no threads
+_PROC_TASK_LINKS = 2  #: links of /proc/PID/task that are not threads
 
 
 def n_threads_of(pid: int) -> int | None:
@@ -94,11 +94,11 @@ class WorkerWatch:
 
 _ENDED = re.compile(rf"(?:exited|stopped): {config.GROUP}_(\d+) \((.*?)(?:; (?:not )?expected)?\)$", re.M)
 _KILLED = re.compile(rf"killing '{config.GROUP}_(\d+)' \(\d+\) with SIGKILL")
-#: written by Python's import.c, as a RuntimeWarning
+#: warning (RuntimeWarning) from Python's import.c
 _GIL_IS_BACK = re.compile(r"\(GIL\) has been enabled to load module '([\w.]+)'")
 _CLOSED = -1
 _LOG_BYTES = 1 << 20
-_REAP_PATIENCE_S = 1.0  #: supervisord looks after its children at least once a second
+_REAP_PATIENCE_S = 1.0  #: supervisord checks its children at least once a second
 
 
 def last_log_lines(spec: ServiceSpec, log: Path) -> list[str]:
@@ -128,19 +128,20 @@ class SupervisedLaunch:
         self.running_after_s = 0.0
         self._spec = spec
         self._is_run = is_runner(spec.command)
-        self._may_be_run = self._is_run or spec.is_known  #: a script may start it, too
-        self._n_missing = 0  #: worker processes that the last look did not find
+        #: whether a runner may start the service, perhaps within a script
+        self._may_be_run = self._is_run or spec.is_known
+        self._n_missing = 0  #: worker processes missing in the last check
         self._folder = folder
         self._logs = logs
         self._guardian = guardian
         self._supervisord_pid = pid
         self._supervisord = _open_pidfd(pid)
-        self._freezing: Freezing | None = None  #: since it was frozen for the first time
+        self._freezing: Freezing | None = None  #: None: never frozen yet
         self._problems: dict[object, VoidReason] = {}
-        self._have_pools: set[int] = set()  #: workers with a library that starts threads
+        self._have_pools: set[int] = set()  #: pids of workers with a library that starts threads
         self._warn = warn
         self._known = known
-        self._long_logs: set[Path] = set()  #: whose length was told
+        self._long_logs: set[Path] = set()  #: logs whose truncation was reported
         self._n_oom_kills = n_oom_kills()
 
     @property

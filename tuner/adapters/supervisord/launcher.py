@@ -28,11 +28,11 @@ from tuner.core.messages.host import leftover_processes, no_launch_cgroup
 from tuner.core.messages.launch import stopped_by_kill
 from tuner.ports import Clock
 
-SETTLE_S = 0.5  #: a worker counts as RUNNING once it has been executed and has lived that long
-_STOP_SLACK_S = 5.0  #: beyond stop_wait_s, when supervisord itself sends SIGKILL
+SETTLE_S = 0.5  #: a worker counts as RUNNING after it has been executed and has run for this time
+_STOP_SLACK_S = 5.0  #: time beyond stop_wait_s, at which supervisord itself sends SIGKILL
 _TICK_S = 0.05
-#: from a thaw until a process gets a signal. Right after it, the kernel gives the signal to another thread
-#: than the first one as often as not; Python's first thread then sleeps on, and never handles it
+#: Time between a thaw and a signal to a process. Right after a thaw, the kernel often delivers the signal to
+#: a thread other than the first one; Python's first thread then sleeps on and never handles it.
 _AWAKE_S = 0.1
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from tuner.adapters.load.first_answer import Place, close_at_once, speaks_tls
 from tuner.adapters.load.workers import listening_at
 
-_PATIENCE_S = 2.0  #: for an answer
-_MOST_PLACES = 4  #: that are tried
+_PATIENCE_S = 2.0  #: time limit for an answer
+_MOST_PLACES = 4  #: largest number of places that are tried
 
 
 def clue_of(

@@ -36,7 +36,7 @@ class Readiness:
     """The ready check of a launch, and its time limit."""
 
     check: ReadyCheck
-    within_s: float  #: else the launch has failed
+    within_s: float  #: time limit after which the launch has failed
 
 
 def await_ready(
@@ -56,9 +56,10 @@ def await_ready(
     return ""
 
 
-_PATIENCE_S = 60.0  #: for each step of a start, on a box that is busy with other things
-_PATIENCE_PER_PROGRAM_S = 1.0  #: in addition; 200 took 14 s together on two cores that others used, too
-_SUSPICIOUS_S = 2.0  #: a step that takes longer is looked into
+_PATIENCE_S = 60.0  #: time limit for each step of a start, on a host that is busy otherwise
+#: additional time; 200 programs took 14 s in all on two cores shared with other processes
+_PATIENCE_PER_PROGRAM_S = 1.0
+_SUSPICIOUS_S = 2.0  #: time of a step after which tuner checks for a full disk
 _TICK_S = 0.05
 _DEAD = ("EXITED", "FATAL", "BACKOFF", "STOPPED", "UNKNOWN")
 
@@ -211,8 +212,8 @@ class WorkerJobs:
     """Factory of the jobs of one service's workers."""
 
     spec: ServiceSpec
-    cores: int  #: what ``{cores}`` stands for
-    cpus: frozenset[int] | None  #: the cores workers may use; None: all of tuner's
+    cores: int  #: value of ``{cores}``
+    cpus: frozenset[int] | None  #: CPUs that workers may use; None: the CPUs of tuner
     marker: str  #: value of TUNER_RUN_ID
 
     def check(self) -> None:

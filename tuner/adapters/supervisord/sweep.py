@@ -17,14 +17,15 @@ from dataclasses import dataclass
 
 from tuner.adapters.proc import launch_cgroup
 
-RUN_ID = "TUNER_RUN_ID"  #: the variable that every process of a launch carries
-STUDY_ID = "TUNER_STUDY_ID"  #: the variable that every child of tuner carries
-#: told to every process of a launch: without it setproctitle, which gunicorn, Celery, RQ and metricd use
-#: where it is installed, writes a title over the environment that the marks are looked for in
+RUN_ID = "TUNER_RUN_ID"  #: the variable in every process of a launch
+STUDY_ID = "TUNER_STUDY_ID"  #: the variable in every child of tuner
+#: variable for every process of a launch. Without it, setproctitle (used by gunicorn, Celery, RQ and metricd
+#: if installed) writes a title over the environment, in which the markers are searched.
 KEEPS_MARKS = {"SPT_NOENV": "1"}
 _PAUSE_S = 0.05
-_KILL_PATIENCE_S = 4.0  #: a killed process may need a moment, in uninterruptible sleep for one
-_KILL_ROUNDS = 20  #: at least: on a box that stands still for seconds, time alone says little
+_KILL_PATIENCE_S = 4.0  #: a killed process may take a moment to end, for example in uninterruptible sleep
+#: least number of rounds; on a host that stands still for seconds, time alone is not sufficient
+_KILL_ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +34,18 @@ class Found:
 
     pid: int
     parent: int
-    started: int  #: clock ticks since boot: with the pid, unique
+    started: int  #: clock ticks since boot; unique together with the pid
     command: str
-    is_stopped: bool = False  #: by SIGSTOP: it would not notice a signal to end
+    is_stopped: bool = False  #: whether it was stopped by SIGSTOP, so that it would not handle other signals
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
     """Processes that a sweep found, killed, and could not end."""
 
-    met: tuple[str, ...]  #: "PID COMMAND" of each process it found
-    killed: tuple[str, ...]  #: those of them that needed SIGKILL
-    left: tuple[str, ...]  #: those it could not end
+    met: tuple[str, ...]  #: "PID COMMAND" of each process found
+    killed: tuple[str, ...]  #: those that needed SIGKILL
+    left: tuple[str, ...]  #: those that could not be ended
 
 
 def started_ticks(pid: int) -> int:

@@ -87,7 +87,7 @@ class FleetTee:
         return self._observers
 
 
-_NAMED = 3  #: hosts in a line
+_NAMED = 3  #: largest number of hosts in a line
 
 
 def time_of_day() -> str:
@@ -128,9 +128,10 @@ class FleetLines:
         self._output, self._is_race, self._stamp = output, is_race, stamp
         self._patience_s, self._now_s = patience_s, now_s
         self._lock = threading.RLock()
-        self._blocks: dict[str, int] = {}  #: by box
+        self._blocks: dict[str, int] = {}  #: block by host
         self._there: set[str] = set()
-        self._at: dict[str, tuple[str, str, float]] = {}  #: launches by box: layout, what it does, since when
+        #: launches by host: layout, activity, start of the activity
+        self._at: dict[str, tuple[str, str, float]] = {}
         self._reported_at_s = self._idle_since_s = now_s()
 
     def box_came(self, facts: BoxFacts) -> None:

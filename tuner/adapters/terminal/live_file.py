@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # The present state of a study, collected from its progress calls, for the live view and the live file.
 
-_MOST_WARNINGS = 5  #: that are remembered; a log has all of them
-_LONGEST_WARNING = 400  #: characters
+_MOST_WARNINGS = 5  #: number of warnings that are kept; a log has all of them
+_LONGEST_WARNING = 400  #: length in characters
 
 
 class Follower:
@@ -39,10 +39,10 @@ class Follower:
         began_s = time.monotonic()
         self._now = _Now(reported_at_s=began_s, since_s=began_s)
         self._warnings: list[tuple[str, str]] = []
-        self._box: str | None = None  #: that is told of; None: there is one
-        self._boxes: dict[str, _Now] = {}  #: of a fleet, as they were first told of
+        self._box: str | None = None  #: host of the present events; None: a single host
+        self._boxes: dict[str, _Now] = {}  #: hosts of a fleet, in the order of their first events
         self._started: tuple[Layout, ...] = ()  #: layouts that take turns
-        self._idle: dict[Layout, _Now] = {}  #: their state when their last turn ended
+        self._idle: dict[Layout, _Now] = {}  #: their state at the end of their last turn
 
     def live(self) -> Live:
         """Return the present state."""
@@ -171,12 +171,12 @@ class Follower:
 class _Now:
     """State of one launch; times are monotonic seconds."""
 
-    reported_at_s: float  #: when *remaining_s* was told
+    reported_at_s: float  #: time at which *remaining_s* was reported
     phase: Phase = "between"
-    since_s: float = 0.0  #: the phase began
+    since_s: float = 0.0  #: start of the phase
     layout: Layout | None = None
     block: int = 0
-    elapsed_s: float | None = None  #: of the phase, as it was told; None: nobody does
+    elapsed_s: float | None = None  #: time in the phase, as reported; None: not reported
     window_s: float | None = None
     items_per_s: float | None = None
     load1: float | None = None
@@ -212,8 +212,8 @@ def _on_box(box: str, now: _Now, at_s: float) -> BoxLive:
     )
 
 
-EVERY_S = 2.0  #: between two states of the file, but for a layout that is started: that is told at once
-_LONGEST_BYTES = 1 << 20  #: a thousand boxes take 250 kB
+EVERY_S = 2.0  #: interval of writes to the file; the start of a layout is written at once
+_LONGEST_BYTES = 1 << 20  #: a thousand hosts take 250 kB
 _FORMAT = 1
 
 
@@ -342,7 +342,7 @@ def _running(found: Any) -> dict[str, Any]:
     }
 
 
-_MOST = 1e11  #: of any figure: no study has more, and dates can be made of two of them
+_MOST = 1e11  #: limit for all numbers; no study has more, and the sum of two is still a valid date
 
 
 def _number(value: Any) -> float | None:

@@ -25,11 +25,11 @@ from tuner.core.ranking.live_status import Board, BoardKeeper
 from tuner.core.search.strategies.of_study import Followed, FollowedOnFleet
 from tuner.core.text.safe_text import replace_unprintable
 
-EVERY_S = 2.0  #: between two drawings; bench/overhead.py --bars says what one costs
-_ASIDE = 4  #: lines of the terminal that are left to the windows above
-_SIGNAL_WROTE = 2  #: lines: what `adapters.signals` says at the first Ctrl-C
+EVERY_S = 2.0  #: interval of drawing; bench/overhead.py --bars measures the cost of one
+_ASIDE = 4  #: lines of the terminal left for the window lines above
+_SIGNAL_WROTE = 2  #: lines that `adapters.signals` prints at the first Ctrl-C
 
-#: a board, the columns and lines there are, and whether the study is to end -> lines, each with its width
+#: arguments: board, columns, lines, whether the study is ending; returns lines, each with its width
 Draw = Callable[[Board, int, int, bool], Sequence[tuple[str, int]]]
 
 
@@ -48,14 +48,14 @@ class LiveView(Follower):
         self._screen, self._draw, self._study, self._strategy = screen, draw, study, strategy
         self._is_ending = is_ending
         self._was_ending = False
-        self._position = 0  #: of the launch that runs, in its block
+        self._position = 0  #: position of the present launch in its block
         self._leading = Leading(strategy, len(study.layouts))
         self._keeper = BoardKeeper(study)
         self._launches: Callable[[], Iterable[LaunchRecord]] = tuple
-        self._board: Board | None = None  #: None: something has changed since it was worked out
+        self._board: Board | None = None  #: None: it must be computed again because of a change
         self._drawn_at_s = -math.inf
         self._gave_up = False
-        self._lock = threading.RLock()  #: of the screen, for `beat`
+        self._lock = threading.RLock()  #: protects the screen, because `beat` runs in another thread
 
     @contextmanager
     def shown(self) -> Iterator[None]:

@@ -59,8 +59,8 @@ class ProgressTee:
             one.warning(slug, text)
 
 
-SILENT_S = 25.0  #: after so long without a line one says what runs
-UNTOLD_S = 27.0  #: likewise where nobody has told anything; somebody looks every `BEATS_S`
+SILENT_S = 25.0  #: time without a line, after which a line with the present activity is printed
+UNTOLD_S = 27.0  #: the same if no event came either; checked every `BEATS_S`
 BEATS_S = 2.5
 
 
@@ -81,9 +81,9 @@ class LineProgress:
         self._output, self._is_race, self._leading, self._now_s = output, is_race, leading, now_s
         self._lock = threading.RLock()
         self._block = self._position = 0
-        self._what = "tuner"  #: what is told of: a layout and its block
+        self._what = "tuner"  #: layout and block of the present events
         self._phase: Phase = "between"
-        self._in_window: set[Layout] = set()  #: layouts with a window under way
+        self._in_window: set[Layout] = set()  #: layouts with a window in progress
         self._since_s = self._reported_at_s = now_s()
 
     def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)

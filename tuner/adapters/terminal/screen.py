@@ -78,9 +78,9 @@ def _end(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-_LEFT_S = 1.0  #: so long the end waits for a terminal that takes nothing
+_LEFT_S = 1.0  #: longest wait at the end for a terminal that accepts no output
 _MOST_PENDING_BYTES = 65536
-_NARROWEST, _LOWEST = 20, 6  #: what a terminal that says nothing sensible is taken for
+_NARROWEST, _LOWEST = 20, 6  #: least size that is assumed, because a terminal may report an implausible one
 
 
 class Screen:

@@ -163,7 +163,7 @@ class VirtualBox:
         self._stream = f"{seed}/{name}"
         self._fate = Fate(self._stream, tuple(troubles), dict(risks or {}), varied)
         self._try = Try()
-        self._n_warming = 0  #: launches that only warmed the cache: each has luck of its own
+        self._n_warming = 0  #: launches that only warmed the cache; each gets its own random numbers
         self._running: RunningLayout | None = None
         self._drift: list[float] = []
         self._while_starting = WhileStarting()

@@ -30,12 +30,12 @@ class Trouble:
     kind: Kind
     layout: Layout | None = None
     block: int | None = None
-    attempt: int | None = None  #: of the launch
+    attempt: int | None = None  #: attempt of the launch
     window: int | None = None
     window_attempt: int | None = None
-    after_s: float = 2.0  #: since RUNNING, or since the window began
-    lasts_s: float = 3.0  #: foreign CPU, dry source
-    size: float = 1.0  #: foreign CPU in times the box's cores; clock jump in hours
+    after_s: float = 2.0  #: time since RUNNING, or since the start of the window
+    lasts_s: float = 3.0  #: duration of foreign CPU or of a dry source
+    size: float = 1.0  #: foreign CPU as a multiple of the host's cores; clock jump in hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,9 @@ class Try:
     attempt: int = 1
     window: int | None = None
     window_attempt: int | None = None
-    heat: int | None = None  #: of its block, in which it takes turns with others; None: it runs alone
-    again: int = 0  #: launches before it that were told the same; only those that warm the cache are
+    heat: int | None = None  #: number of its heat in the block; None: it runs alone
+    #: number of earlier launches with the same values; only launches that warm the cache have any
+    again: int = 0
 
     def launch_key(self, stream: str, layout: Layout) -> str:
         """Return the name of the random streams of this launch; *stream* is that of its host."""
@@ -64,10 +65,11 @@ class Try:
 class Fate:
     """Choice of troubles: *troubles* occur at set places, *risks* are probabilities per launch or window."""
 
-    stream: str  #: names the random streams of the box
+    stream: str  #: name of the host's random streams
     troubles: Sequence[Trouble]
     risks: Mapping[Kind, float]
-    varied: bool = False  #: what happens by chance does so at any time in the first minute, and lasts
+    #: whether random troubles have random start times (in the first minute) and durations
+    varied: bool = False
 
     def of_stretch(self, now: Try, layout: Layout) -> list[Trouble]:
         """Return the troubles of this window or warm-up."""
@@ -99,10 +101,10 @@ class Fate:
         return Trouble(kind, after_s=random.uniform(*_BEGINS_S), lasts_s=random.uniform(*_LASTS_S))
 
 
-_QUIET_CORES = 0.02  #: what a box runs beside a study
+_QUIET_CORES = 0.02  #: CPU use of a host without a study, in cores
 _TUNER_CORES = 0.002
-_PID = 5_000_000  #: of the first worker: more than a kernel ever gives, so that no real process is meant
-_WIDE = 0.3  #: a normal deviate this wide would often be below nothing
+_PID = 5_000_000  #: pid of the first worker; larger than any real pid
+_WIDE = 0.3  #: largest relative deviation for a normal distribution; a wider one would often be negative
 
 
 class RunningLayout:
@@ -135,11 +137,11 @@ class RunningLayout:
         )
         self._n_done = 0.0
         self.load = LoadAverage(self._began_s, was_idle=True)
-        self.busy_s = 0.0  #: for so long the layout was as busy as it is once it has settled
+        self.busy_s = 0.0  #: time weighted with the layout's activity, relative to the steady state
         self.foreign_cpu_s = self.tuner_cpu_s = 0.0
         self.n_active = 0
         self._has_ended = False
-        self._stopped: set[str] = set()  #: by whom it is idle just now: frozen, not fed
+        self._stopped: set[str] = set()  #: causes why it is idle at the moment: frozen, not fed
 
     @property
     def n_done(self) -> int:
@@ -307,10 +309,10 @@ class HostNoise:
     once share it.
     """
 
-    sd: float  #: of the logarithm
+    sd: float  #: standard deviation of the logarithm
     lasts_s: float  #: correlation time
-    stream: str  #: names the random numbers
-    began_wall_s: float  #: where the first step is
+    stream: str  #: name of the random numbers
+    began_wall_s: float  #: time of the first step
     _path: list[float] = field(default_factory=list)
     _random: Random | None = None
 

@@ -104,9 +104,10 @@ class MemoryProgress:
             tuple[int, int | None, float | None]
         ] = []  #: taken, planned, remaining_s after each window
         self.warnings: list[tuple[str, str]] = []
-        self.boxes: list[str] = []  #: as they were turned to
+        self.boxes: list[str] = []  #: hosts in the order of `turn_to` calls
         self.boxes_left: list[str] = []
-        self.turns: list[tuple[tuple[Layout, ...], Layout | None]] = []  #: layouts started, and which worked
+        #: started layouts, and the one that worked
+        self.turns: list[tuple[tuple[Layout, ...], Layout | None]] = []
         self.n_warmup_ticks = 0
         self.n_samples = 0
 
@@ -162,7 +163,7 @@ class PlannedStop:
 # Fleet port over several simulated hosts, without Dask, for tests of the coordinator.
 
 
-#: makes a launch on a box and tells what comes of it
+#: makes a launch on a host and reports its events
 Make = Callable[[Order, StudyRecord, Box, Callable[[News], None], Stop], None]
 
 
@@ -171,9 +172,10 @@ class Absence:
     """A host is killed, and the coordinator detects it."""
 
     box: str
-    from_s: float  #: since the study began
-    until_s: float | None = None  #: then it is there again; None: it never is
-    noticed_after_s: float = 0.0  #: what it tells until then is told: it hangs, or the network does
+    from_s: float  #: seconds since the study began
+    until_s: float | None = None  #: time of its return; None: it does not return
+    #: delay until the coordinator detects it, as if the host or the network hung; news until then arrives
+    noticed_after_s: float = 0.0
 
 
 class VirtualFleet:

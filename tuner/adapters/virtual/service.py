@@ -20,19 +20,20 @@ class Truth:
     """
 
     items_per_s: float
-    n_active: float  #: running, waiting for a core, or uninterruptible
-    n_active_swing: float = 0.0  #: a look at them shows up to so many more or fewer
-    worker_cores: float = 0.0  #: CPU of the workers' own threads
-    child_cores: float = 0.0  #: CPU of their children
+    n_active: float  #: tasks that run, wait for a core or are uninterruptible
+    n_active_swing: float = 0.0  #: largest deviation of a sample from it
+    worker_cores: float = 0.0  #: CPU use of the workers' own threads
+    child_cores: float = 0.0  #: CPU use of their children
     n_delayed: float = 0.0  #: workers' threads that wait for a core
     n_blocked: float = 0.0  #: workers' threads in uninterruptible waits
-    n_spawning: float = 0.0  #: of these, that are starting a child
-    n_gil_waiting: float | None = None  #: workers' threads in line for the GIL; None: nobody looks
+    n_spawning: float = 0.0  #: blocked threads that are starting a child
+    n_gil_waiting: float | None = None  #: workers' threads that wait for the GIL; None: not sampled
     n_children_delayed: float = 0.0  #: children that wait for a core
-    n_in_items: float = 0.0  #: workers' threads that wait within an item, child and all
+    n_in_items: float = 0.0  #: workers' threads that wait within an item, for example for a child
     pss_bytes: float = 60e6
-    threads: int | None = None  #: of each worker process; None: the layout's
-    second_sd: float | None = None  #: of log throughput in one second; None: the box's own
+    threads: int | None = None  #: threads of each worker process; None: as in the layout
+    #: standard deviation of log throughput in one second; None: that of the host
+    second_sd: float | None = None
     trend_per_h: float = 0.0  #: change of log throughput per hour after the start
     leak_bytes_per_s: float = 0.0  #: growth of memory after the start
     ages_s: float | None = None  #: time constant with which trend and growth end; None: never
@@ -71,14 +72,16 @@ class Service(Protocol):
 class VirtualService:
     """A service with given throughputs."""
 
-    items_per_s: Mapping[Layout, float]  #: throughput, settled
-    n_active: Mapping[Layout, float] = field(default_factory=dict)  #: default: as many threads as find a core
+    items_per_s: Mapping[Layout, float]  #: throughput in steady state
+    #: default: number of threads, but at most the number of cores
+    n_active: Mapping[Layout, float] = field(default_factory=dict)
     cpu_s_per_item: float = 0.1
     pss_bytes_per_process: int = 60_000_000
-    start_s: float = 0.5  #: until RUNNING
-    settle_s: float = 8.0  #: throughput rises for so long after RUNNING
+    start_s: float = 0.5  #: time until RUNNING
+    settle_s: float = 8.0  #: time after RUNNING for which throughput rises
     stop_s: float = STOP_S
-    fixed_threads: int | None = None  #: of each process, whatever the layout asks for; None: the layout's
+    #: threads of each process regardless of the layout; None: as in the layout
+    fixed_threads: int | None = None
     #: change of log throughput per hour after the start; default: 0
     trend_per_h: Mapping[Layout, float] = field(default_factory=dict)
     #: growth of memory after the start; default: 0
@@ -105,13 +108,13 @@ class VirtualService:
 class Noise:
     """Standard deviations of log throughput."""
 
-    window_sd: float = 0.05  #: each window
+    window_sd: float = 0.05  #: of each window
     launch_sd: float = 0.015  #: drawn once per launch, shared by its windows
-    drift_sd: float = 0.0  #: of the box, alike for every layout: a stationary AR(1) over the launches
+    drift_sd: float = 0.0  #: of the host, equal for all layouts: a stationary AR(1) over the launches
     drift_ar1: float = 0.95  #: correlation from one launch to the next
-    sample_sd: float = 0.1  #: each second
-    host_sd: float = 0.0  #: of the host's speed from second to second, shared by all that is resident
-    host_lasts_s: float = 60.0  #: correlation time of that
+    sample_sd: float = 0.1  #: of each second
+    host_sd: float = 0.0  #: of the host's speed from second to second, equal for all started layouts
+    host_lasts_s: float = 60.0  #: correlation time of the host's speed
 
 
 def virtual_study(service: VirtualService, **asked: Any) -> StudyRecord:

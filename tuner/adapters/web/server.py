@@ -24,14 +24,14 @@ from tuner import __version__
 from tuner.core.errors import ConfigError
 from tuner.core.text.address import Address
 
-MOST_AT_A_TIME = 16  #: connections; more are told to come again
-LASTS_S = 30.0  #: from connecting to the last byte; whoever takes longer is cut off
-_SILENCE_S = 10.0  #: without a byte
-_MOST_PATH, _MOST_HEADERS = 2048, 16384  #: characters
+MOST_AT_A_TIME = 16  #: connections; further ones get the answer to retry later
+LASTS_S = 30.0  #: time limit of a connection
+_SILENCE_S = 10.0  #: time without a byte after which a connection is closed
+_MOST_PATH, _MOST_HEADERS = 2048, 16384  #: limits in characters
 _METHODS = "GET, HEAD"
-_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})  #: beside the one it listens at
-_POLL_S = 0.5  #: of the loop that accepts; ending takes so long at most
-#: of every answer; a page replaces the policy by its own
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})  #: accepted host names in addition to the address
+_POLL_S = 0.5  #: interval of the accepting loop; a shutdown takes at most this time
+#: headers of every answer; a page replaces the policy
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -46,9 +46,9 @@ _HEADERS = {
 class PageRequest:
     """Path and headers of a request."""
 
-    path: str  #: decoded, begins with a slash
+    path: str  #: decoded; begins with a slash
     query: Mapping[str, str]  #: the last value of each name
-    headers: Mapping[str, str]  #: by names in lower case
+    headers: Mapping[str, str]  #: by name in lower case
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,8 @@ class _Server(HTTPServer):
         self.address_family = family  # before the socket is created
         self.respond, self.is_local = respond, is_local
         self._lock = threading.Lock()
-        self._open: dict[socket.socket, float] = {}  #: connections, with when they were accepted
+        #: open connections, with the times at which they were accepted
+        self._open: dict[socket.socket, float] = {}
         super().__init__(where, _Handler)
 
     def server_bind(self) -> None:

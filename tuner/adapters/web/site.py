@@ -19,8 +19,9 @@ from tuner.core.errors import TunerError
 
 # Cache of a result made from files: it is kept while they do not change, and renewed at a limited rate.
 
-AGAIN_S = 60.0  #: after a failure it is tried again, for its reason may be one that no stamp tells
-SHARE = 0.02  #: of a core, at most, for making it anew: a study that runs here sees it as a stranger's CPU
+AGAIN_S = 60.0  #: time until a retry after a failure, whose cause may disappear without a change of the files
+#: largest share of a core for renewals, because a study on this host counts it as CPU of other processes
+SHARE = 0.02
 T = TypeVar("T")
 
 
@@ -41,7 +42,8 @@ class Fresh(Generic[T]):
     ) -> None:
         self._make, self._stamp, self._monotonic_s = make, stamp, monotonic_s
         self._made: tuple[str, T] | None = None
-        self._failed: tuple[str, Exception, float] | None = None  #: version, why, until when that is believed
+        #: version, error, and time of the next attempt
+        self._failed: tuple[str, Exception, float] | None = None
         self._not_before_s = 0.0
         self._lock = threading.Lock()
 
@@ -128,7 +130,7 @@ def _refuse() -> Response:
 
 
 _STUDY, _API = "/study/", "/api/study/"
-#: a page itself says what its script and style are, and cannot say that it is in nobody's frame
+#: a page sets its policy for scripts and styles, but a policy against frames works only as a header
 _PAGE_HEADERS = {"Content-Security-Policy": "frame-ancestors 'none'"}
 
 
@@ -137,12 +139,12 @@ class Shown:
     """A study that is served."""
 
     page: Fresh[bytes]  #: HTML
-    facts: Fresh[dict[str, Any]]  #: of its ranking, for programs
-    now: Callable[[], dict[str, Any]]  #: what runs, for programs and for people; cheap
-    summary: Fresh[dict[str, Any]]  #: for the list of studies
+    facts: Fresh[dict[str, Any]]  #: facts of its ranking, for programs
+    now: Callable[[], dict[str, Any]]  #: present activity, for programs and people; cheap to compute
+    summary: Fresh[dict[str, Any]]  #: entry in the list of studies
 
 
-Studies = Callable[[], Mapping[str, Shown]]  #: by name, at this moment
+Studies = Callable[[], Mapping[str, Shown]]  #: returns the studies by name
 
 
 class Site:
