@@ -296,8 +296,7 @@ class Box:
     hooks: Hooks
     cross_check: CrossCheck | None = None  #: None: no second probe
     brake: Brake | None = None  #: None: no safety limits
-    #: returns the reason why a layout does not fit this host (files, processes, feeder), as part of a
-    #: sentence; None: it fits
+    #: returns why a layout does not fit (files, processes, feeder), as part of a sentence; None: it fits
     refuses: Callable[[Layout], str | None] = lambda _layout: None
     #: returns the memory that a layout may still use; None: not known
     free_bytes: Callable[[], float | None] = lambda: None
@@ -308,8 +307,7 @@ class Box:
     gate: Gate = "freeze"  #: how a launch is made idle while another one works
     #: feeder of a launch that is paused often; it keeps the queue short; None: `feeder` itself
     feeder_in_turns: Feeder | None = None
-    #: time after which an idle worker looks for items again; 0: it finds new items at once
-    looks_every_s: float = 0.0
+    looks_every_s: float = 0.0  #: time between an idle worker's checks for items; 0: no delay
 
 
 class LaunchLog(Protocol):

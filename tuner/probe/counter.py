@@ -306,8 +306,7 @@ class Reader:
     def __init__(self, directory: str) -> None:
         self._directory = os.fspath(directory)
         self._files: Dict[str, _File] = {}
-        #: files of processes that cannot be found: they ended before the first read, or are in another
-        #: namespace
+        #: files of processes not found: they ended before the first read, or are in another namespace
         self._unmapped: Dict[str, _Unmapped] = {}
         self._over: Dict[str, List[int]] = {}  #: last counts of processes that were found and have ended
 

@@ -255,8 +255,7 @@ class HttpFeeder:
         self._found: ClientSearchResult | None = None
         self._rate_per_s = traffic.rate_per_s
         self._capacity_per_s: float | None = None
-        #: launches fed so far; each gets different random arrivals, so that launches vary independently
-        self._n_fed = 0
+        self._n_fed = 0  #: launches fed so far; each gets different random arrivals
 
     def prepare(self) -> None:
         """Check that all requests are valid, with at least one client per thread of every layout."""

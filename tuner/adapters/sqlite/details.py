@@ -62,14 +62,11 @@ def unpack_latencies(content: bytes) -> Latencies:
 
 
 Detail = TypeVar("Detail", Reading, Usage, VoidReason)
-#: version since which new clocks come last in a window's columns; older digests depend on the order
-_LATER = 12
+_LATER = 12  #: version since which new clocks come last, because older digests depend on the order
 #: clocks of a window, named as in WindowRecord, whose columns precede REQUESTS
 EARLIER_CLOCKS = tuple(clock.name for clock in CLOCKS if clock.since < _LATER)
-#: clocks whose columns follow REQUESTS
-LATER_CLOCKS = tuple(clock.name for clock in CLOCKS if clock.since >= _LATER)
-#: columns of a window since version 6, in the order of `requests_of`; `unfinished` and later ones since
-#: version 7
+LATER_CLOCKS = tuple(clock.name for clock in CLOCKS if clock.since >= _LATER)  #: after REQUESTS
+#: columns of a window since version 6, as for `requests_of`; the unfinished ones since version 7
 REQUESTS = (
     *("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s"),
     *("unfinished", "unfinished_before"),

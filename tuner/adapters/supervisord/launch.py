@@ -128,7 +128,7 @@ class SupervisedLaunch:
         self.running_after_s = 0.0
         self._spec = spec
         self._is_run = is_runner(spec.command)
-        #: whether a runner may start the service, perhaps within a script
+        #: whether the command, or a script that it starts, may be a runner that starts the service
         self._may_be_run = self._is_run or spec.is_known
         self._n_missing = 0  #: worker processes missing in the last check
         self._folder = folder
