@@ -18,8 +18,8 @@ import sys
 import time
 from collections import deque
 
-REQUEST = struct.Struct("!cii")  #: call, descriptor or number of bytes to read, length of what follows
-REPLY = struct.Struct("!ii")  #: result or minus an errno, length of what follows
+REQUEST = struct.Struct("!cii")  #: call, descriptor or number of bytes to read, length of the data after it
+REPLY = struct.Struct("!ii")  #: result or minus an errno, length of the data after it
 _PR_SET_TIMERSLACK = 29  # linux/prctl.h: 50 us by default, by which every wait would be longer
 _CHUNK = 1 << 16
 

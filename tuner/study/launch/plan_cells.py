@@ -14,7 +14,7 @@ from tuner.core.errors import MeasurementError
 
 PASSING = frozenset(
     {"source-dry", "disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled", "counts-fell"}
-)  #: void reasons caused by the host, which may pass; all others are caused by the launch
+)  #: reasons of invalid windows that may pass; all others last as long as the launch
 
 
 def spoils_launch(window: Window | WindowRecord) -> bool:

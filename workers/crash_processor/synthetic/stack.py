@@ -66,7 +66,7 @@ class _Frame:
     step: _Step = _Step.SILENCE
     need: _Need | int = _Need.NOTHING  #: an int is the index of the frame whose frame pointer must be in rbp
     size: int = 0  #: bytes from rsp here to rsp in the caller
-    skew: int = 0  #: rbp lies so many double words below where it was saved (Windows)
+    skew: int = 0  #: distance of rbp below its saved position, in double words (Windows)
     top: int = 0  #: the caller's rsp
 
 
