@@ -18,7 +18,7 @@ from tuner.core.windows.slices import Slice
 from tuner.ports import Clock
 
 ROUNDING_S = 1e-6
-LONGEST_STEP_S = 1.0  #: longest single sleep; nothing can interrupt it
+LONGEST_STEP_S = 1.0  #: longest single sleep, so that Ctrl-C works within a long skip
 
 State = Literal["new", "starting", "waiting", "in-slices", "over"]
 
