@@ -30,8 +30,8 @@ _SINCE = {
     "digest": 9,
     "launch_sum": 10,
 }  #: first schema version of each table
-#: Tables whose pages are all checked at each read of a study. The other tables are checked when the study is
-#: continued; a missing digest, or a missing row that has a digest, is detected when it is used.
+#: Tables whose pages are all checked whenever a study is opened. The other tables are checked when it is
+#: opened for writing; a missing digest, or a missing row that has a digest, is detected when it is used.
 _SMALL = ("study", "study_layout", "provenance", "box", "launch")
 #: tables whose pages are checked when windows are read, because an index used for it may lack rows
 OF_WINDOWS = ("window", "void_reason")

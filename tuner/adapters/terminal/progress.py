@@ -59,8 +59,8 @@ class ProgressTee:
             one.warning(slug, text)
 
 
-SILENT_S = 25.0  #: time without a line, after which a line with the present activity is printed
-UNTOLD_S = 27.0  #: the same if no event came either; checked every `BEATS_S`
+SILENT_S = 25.0  #: time without a line after which the next event prints the present activity
+UNTOLD_S = 27.0  #: time without a line after which `beat` prints one, even without an event
 BEATS_S = 2.5
 
 
