@@ -15,7 +15,8 @@ from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord
 from tuner.core.domain.strategy import Observed, Proposal
 from tuner.core.domain.window import Sample, Window
 
-LOST = "lost"  #: a launch whose error begins so was lost with its box: it says nothing of its layout
+#: prefix of the error of a launch that was lost with its host, which is no evidence on its layout
+LOST = "lost"
 
 
 def is_fleet(study: StudyRecord) -> bool:
@@ -27,10 +28,10 @@ def is_fleet(study: StudyRecord) -> bool:
 class BoxFacts:
     """The facts that a host reports when it joins."""
 
-    name: str  #: no other box of the fleet has it
-    cores: float  #: what it offers (affinity, cgroup quota)
-    provenance: Provenance  #: host, kernel, python, version of tuner ...
-    ahead_s: float = 0.0  #: its wall clock, less the coordinator's
+    name: str  #: name, unique in the fleet
+    cores: float  #: number of cores that the host offers (affinity, cgroup quota)
+    provenance: Provenance  #: host, kernel, Python, version of tuner
+    ahead_s: float = 0.0  #: its wall clock minus the coordinator's, seconds
 
 
 def record_of_box(facts: BoxFacts, joined_wall_s: float) -> BoxRecord:
@@ -42,8 +43,8 @@ def record_of_box(facts: BoxFacts, joined_wall_s: float) -> BoxRecord:
 class Place:
     """The place of a launch in a study."""
 
-    block: int  #: 0, 1, ...: of one box
-    position: int  #: in its block
+    block: int  #: number of the block, counted per host: 0, 1, ...
+    position: int  #: position in the block
     box: str
     asked: Proposal
 
@@ -52,22 +53,23 @@ class Place:
 class TimeLeft:
     """The budget that remains for a launch; durations, because its host has another clock."""
 
-    budget_s: float  #: until it ends
-    share_s: float  #: until this launch's share of it ends; the launches after it need the rest
-    stop_s: float  #: it takes so long until a launch is gone
+    budget_s: float  #: seconds until the budget ends
+    share_s: float  #: seconds until this launch's share of the budget ends; later launches need the rest
+    stop_s: float  #: longest time so far to stop a launch, seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """One launch that a host must make."""
 
-    id: str  #: of this launch alone; another one of the same place has another
+    id: str  #: unique id of the order; a repeated order of the same place has a new one
     place: Place
-    attempt: int  #: 1, 2, ...: launches that failed or were spoilt are made again
-    tries: Mapping[int, int] = field(default_factory=dict)  #: windows of the place taken before, by index
-    kept: tuple[int, ...] = ()  #: the windows of the place that count already, by index
-    discards: bool = False  #: it only warms the page cache
-    time_left: TimeLeft | None = None  #: None: there is no budget
+    attempt: int  #: 1, 2, ...: failed or spoilt launches are repeated
+    #: number of earlier attempts at each window of the place, by index
+    tries: Mapping[int, int] = field(default_factory=dict)
+    kept: tuple[int, ...] = ()  #: indices of the place's windows that are already valid
+    discards: bool = False  #: whether the launch only warms the page cache
+    time_left: TimeLeft | None = None  #: None: the study has no budget
 
 
 # ---------------------------------------------------------------------- news from hosts
@@ -109,9 +111,9 @@ class Sampled:
     """The progress of a launch, every few seconds."""
 
     order: str
-    elapsed_s: float  #: of its warm-up, or its window
+    elapsed_s: float  #: seconds since the warm-up or the window began
     items_per_s: float | None
-    sample: Sample | None  #: None: it warms up
+    sample: Sample | None  #: None: the launch is warming up
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class Ended:
 
     order: str
     launch: LaunchRecord
-    stop_s: float = 0.0  #: it took so long until it was gone
+    stop_s: float = 0.0  #: time until all of its processes had ended, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,7 @@ class Done:
     """A place that was tried to its end, or given up with its host."""
 
     place: Place
-    windows: Sequence[Observed]  #: that count, in time order; none: it was in vain, or is not whole
-    is_whole: bool = True  #: tried to its end; False: given up with its box, and worth asking for again
-    failed: Sequence[Layout] = ()  #: layouts that, with it, turn out not to run at all
+    #: valid windows in time order; empty: none was valid, or the place is not complete
+    windows: Sequence[Observed]
+    is_whole: bool = True  #: False: given up with its host, and may be proposed again
+    failed: Sequence[Layout] = ()  #: layouts that are now known not to run at all

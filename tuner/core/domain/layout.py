@@ -24,8 +24,8 @@ class Layout:
 
     processes: int  #: worker processes, at least 1
     threads: int  #: threads in each process, at least 1
-    variant: str = ""  #: a further axis by name (pool, interpreter); empty for the service as it is
-    #: False: the service has no threads to choose (Celery prefork, uvicorn); threads is 1 then, written "-"
+    variant: str = ""  #: value of a further axis (pool, interpreter); empty for the unchanged service
+    #: False: the service has no setting for threads (Celery prefork, uvicorn): threads is 1, printed as "-"
     has_threads: bool = True
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ def _with_totals(processes: Sequence[int], totals: Sequence[int]) -> list[Layout
 
 # The order of the launches: randomised blocks.
 
-MOST_TIMES = 1_000_000  #: of launches of a layout, windows of a launch, attempts; of anything a study counts
+MOST_TIMES = 1_000_000  #: largest number of launches of a layout, windows of a launch or attempts
 
 
 def blocks(layouts: Sequence[Layout], n_blocks: int, seed: int) -> tuple[tuple[Layout, ...], ...]:
@@ -219,7 +219,7 @@ def _doublings(one: Layout, other: Layout) -> float:
 
 # Axes of a service (interpreter, malloc, pool); a variant joins one value of each by ``+``.
 
-ANY = "*"  #: in place of a value: each of them
+ANY = "*"  #: wildcard that matches every value
 MOST_VARIANTS = 100
 _BETWEEN = "+"
 
@@ -257,10 +257,10 @@ def named(pattern: str, variants: Collection[str]) -> list[str]:
 class CommandChange:
     """The change of a command by one value of an axis."""
 
-    replace: Mapping[str, str] = field(default_factory=dict)  #: words -> what stands there instead
-    interpreter: Sequence[str] = ()  #: Python, with its options, that runs it instead
-    prepend: Sequence[str] = ()  #: words before it
-    append: Sequence[str] = ()  #: words behind it
+    replace: Mapping[str, str] = field(default_factory=dict)  #: word -> its replacement
+    interpreter: Sequence[str] = ()  #: Python with its options, which replaces the interpreter
+    prepend: Sequence[str] = ()  #: words inserted before the command
+    append: Sequence[str] = ()  #: words added after the command
 
     def of(self, words: Sequence[str], script: Callable[[str], str | None]) -> tuple[str, ...]:
         """Return the command *words* with this change.
@@ -307,8 +307,8 @@ def _run_by(
 
 # Libraries that start threads in a worker process, and the variables that set their number.
 
-OMP = "omp"  #: the name of the axis that sets them
-#: what the axis sets, and what `tuner doctor` looks at: the variables of nearly all numeric libraries
+OMP = "omp"  #: name of the axis that sets `VARIABLES`
+#: variables of nearly all numeric libraries, which the axis sets and `tuner doctor` checks
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -316,12 +316,12 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 class Library:
     """A library that starts threads."""
 
-    name: str  #: as people know it
-    file_words: tuple[str, ...]  #: the name of its file begins with one of them, its folder's before it
-    variables: tuple[str, ...]  #: that set its number of threads; of several, the first that is set
+    name: str  #: usual name of the library
+    file_words: tuple[str, ...]  #: beginnings of its file's name, some preceded by the folder's name
+    variables: tuple[str, ...]  #: variables that set its number of threads, by precedence
 
 
-#: by the documentation of each
+#: as documented by each library
 LIBRARIES = (
     Library(
         "OpenBLAS",
@@ -341,9 +341,9 @@ LIBRARIES = (
 class Pool:
     """A library that a worker has loaded, and its setting of the number of threads."""
 
-    library: str  #: its name
-    variable: str  #: the one that holds, or would if it were set; empty: it reads none
-    value: str | None  #: None: not set, or the environment is hidden
+    library: str  #: name of the library
+    variable: str  #: variable that is set, or the one that could be; empty: the library reads none
+    value: str | None  #: value of the variable; None: not set, or the environment is not readable
 
     @property
     def n_threads(self) -> int | None:
@@ -358,7 +358,7 @@ class LoadedPools:
     """The libraries of one process, or of several equal processes."""
 
     pools: tuple[Pool, ...] = ()
-    is_environment_read: bool = True  #: False: it is hidden, so nobody knows what is set
+    is_environment_read: bool = True  #: False: the environment is not readable, so the value is unknown
 
     @property
     def causes(self) -> tuple[Pool, ...]:

@@ -41,11 +41,11 @@ _UNSEEN = {
     "memory_bytes": "--max-memory: this host does not report the memory of a service",
     "p95_s": "--max-p95: this service does not report latency",
 }
-#: What rounding hides of the noise, on the logarithmic scale: two launches of one bucket may well differ.
-#: Without it strict verdicts of layouts at the limit were wrong 3 to 11 times as often as they may be.
+#: Standard deviation that rounding hides, on the logarithmic scale: two launches in the same bucket may well
+#: differ. Without it, strict verdicts on layouts at the limit were wrong 3 to 11 times as often as allowed.
 _ROUNDED_SD = {"p95_s": BUCKET_RATIO / sqrt(12)}
 _NOTHING_KNOWN = 50.0  # a wider interval, on the logarithmic scale, is left out
-_MOST_LAUNCHES = 1000  #: needing more than that is told as not knowing
+_MOST_LAUNCHES = 1000  #: a limit that needs more launches counts as not decidable
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Limit:
     """The largest amount of one quantity that the best layout may use."""
 
     name: Quantity
-    at_most: float  #: load: tasks; memory_bytes: of workers and their children; p95_s: seconds
+    at_most: float  #: load: tasks; memory_bytes: bytes of the workers and their children; p95_s: seconds
 
     def __post_init__(self) -> None:
         if self.name not in QUANTITIES or not 0 < self.at_most < float("inf"):
@@ -99,11 +99,11 @@ class LimitVerdict:
     limit: Limit
     state: State
     n_launches: int
-    level: float | None = None  #: the mean over launches; None: never seen
-    sd: float | None = None  #: of the logarithm of one launch's value; None: not known
+    level: float | None = None  #: mean over launches; None: not measured
+    sd: float | None = None  #: standard deviation of the logarithm of one launch's value; None: unknown
     df: float = 0.0  #: degrees of freedom of *sd*
-    doubt: float = 0.0  #: that the interval may spend at so many launches
-    later: Later | None = None  #: of memory that grows; None: it does not grow
+    doubt: float = 0.0  #: error probability of the interval at this number of launches
+    later: Later | None = None  #: memory after the horizon, if it grows; None: it does not grow
 
     @property
     def estimate(self) -> Estimate:
@@ -133,8 +133,9 @@ class LimitVerdict:
 class Verdict:
     """The verdict on a layout by all limits: whether it may be the best."""
 
-    state: State  #: within: shown to keep every limit; beyond: shown to pass one; open: neither
-    findings: tuple[LimitVerdict, ...]  #: one per limit
+    #: within: keeps every limit significantly; beyond: exceeds a limit significantly; open: neither
+    state: State
+    findings: tuple[LimitVerdict, ...]  #: one verdict per limit
 
 
 def verdict_later(verdict: Verdict, name: Quantity, later: Later) -> Verdict:

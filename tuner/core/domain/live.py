@@ -1,4 +1,4 @@
-"""Live status of a study: the launch that runs, its progress, and the current leader in one line."""
+"""Live status of a study: the running launch, its progress, and the current leader in one line."""
 
 from __future__ import annotations
 
@@ -33,52 +33,53 @@ class BoxLive:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """The present state of a study that measures."""
+    """The current state of a running study."""
 
-    at_wall_s: float  #: when it said so
-    phase: Phase  #: of the launch that runs
-    layout: Layout | None  #: that runs now; None: none yet
+    at_wall_s: float  #: time of this report, seconds since 1970
+    phase: Phase  #: phase of the running launch
+    layout: Layout | None  #: layout that runs now; None: no launch yet
     block: int
-    elapsed_s: float  #: of the phase
-    window_s: float | None  #: length of the window that is taken; None: none is
-    items_per_s: float | None  #: in this window or warm-up, so far; None: not known yet
+    elapsed_s: float  #: seconds since the phase began
+    window_s: float | None  #: length of the window in progress, seconds; None: no window is in progress
+    items_per_s: float | None  #: rate in the window or warm-up so far; None: not known yet
     load1: float | None
-    n_active: int | None  #: tasks of the box running or uninterruptible
-    n_taken: int  #: windows that count
-    n_planned: int | None  #: None: nobody knows how many it takes
-    remaining_s: float | None  #: of the study, from *at_wall_s* on; None: unknown
-    n_void: int = 0  #: windows that do not count
-    warnings: tuple[tuple[str, str], ...] = ()  #: the last ones, oldest first: slug, text
-    #: that take turns, *layout* among them, which works now; none: a single launch runs
+    n_active: int | None  #: tasks of the host that run or are uninterruptible; None: not measured
+    n_taken: int  #: number of valid windows
+    n_planned: int | None  #: number of windows of the whole study, at most; None: unknown
+    remaining_s: float | None  #: expected rest of the study from *at_wall_s* on, seconds; None: unknown
+    n_void: int = 0  #: number of invalid windows
+    warnings: tuple[tuple[str, str], ...] = ()  #: last warnings as (slug, text), oldest first
+    #: layouts that take turns, including *layout*, which works now; empty: a single launch runs
     started: tuple[Layout, ...] = ()
-    boxes: tuple[BoxLive, ...] = ()  #: of a fleet; the fields above are then of the one last told of
+    #: hosts of a fleet; the fields above are then those of the latest report of any host; empty: no fleet
+    boxes: tuple[BoxLive, ...] = ()
 
 
-# The line on the state of a study: the leader, its lead, and the number of layouts that may be the best.
+# One line on a running study: the leader, its lead, and the number of layouts that may still be the best.
 
 
-MOST_NAMED = 4  #: layouts in the line
+MOST_NAMED = 4  #: number of layouts named in the line, at most
 
 
 class LeaderSource(Protocol):
-    """The source of the answer and the estimates of a running study."""
+    """A source of the current answer and estimates of a running study."""
 
     def answer(self) -> Answer:
-        """Return the present answer."""
+        """Return the current answer."""
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """Estimate each measured layout's value."""
+        """Return the estimated value of each measured layout."""
 
 
 class Leading:
-    """Writer of the line on the leader: after the first block, and after each change of the leader."""
+    """Writer of one line on the leader, after the first block and after each change of the leader."""
 
     def __init__(self, standing: LeaderSource, layouts: int) -> None:
         self._standing, self._n_layouts = standing, layouts
         self._block, self._leader = 0, None  # type: tuple[int, Layout | None]
 
     def at(self, block: int) -> str | None:
-        """Return the line when *block* begins; None: the block is no new one, or the leader is the same."""
+        """Return the line at the start of *block*; None: the block is not new, or the leader is the same."""
         if block <= self._block:
             return None
         self._block = block
@@ -89,12 +90,12 @@ class Leading:
         return describe_leader(answer, self._standing.estimates(), self._n_layouts)
 
     def grew(self, layouts: int) -> None:
-        """Set the number of layouts."""
+        """Update the number of layouts in the study, which has grown."""
         self._n_layouts = layouts
 
 
 def describe_leader(answer: Answer, estimates: Mapping[Layout, Estimate], n_layouts: int) -> str:
-    """Describe the leader, the next layouts, and the number of open ones in one line."""
+    """Return one line on the leader, the next layouts, and the number of layouts not ruled out yet."""
     means = {layout: one.mean for layout, one in estimates.items() if one.mean is not None}
     best = means.get(answer.layout) if answer.layout is not None else None
     others = sorted((x for x in means if x != answer.layout), key=lambda x: -means[x])

@@ -38,13 +38,13 @@ _HINT = "Write even, fresh, kept, or reuse: N for at most N requests over one co
 class Connections:
     """The treatment of connections."""
 
-    reuse: int | None = None  #: requests over one, at most; None: as long as the server keeps it
-    is_even: bool = False  #: they are opened anew until each worker process has as many as the others
+    reuse: int | None = None  #: most requests over one connection; None: as many as the server allows
+    is_even: bool = False  #: connections are reopened until each worker process has equally many
 
 
-EVEN = Connections(is_even=True)  #: kept, and spread evenly: loads every process
-FRESH = Connections(reuse=1)  #: a new one for each request, as a proxy without keep-alive opens them
-KEPT = Connections()  #: kept by whichever process accepts it
+EVEN = Connections(is_even=True)  #: kept open, and spread evenly: loads every process
+FRESH = Connections(reuse=1)  #: a new connection for each request, as from a proxy without keep-alive
+KEPT = Connections()  #: kept open by the process that accepts them
 _NAMES = {"even": EVEN, "fresh": FRESH, "kept": KEPT}
 
 
@@ -71,9 +71,9 @@ def render_connections(connections: Connections) -> str:
     return f"reuse: {connections.reuse}"
 
 
-CLIENTS_PER_THREAD = 2  #: to begin with: one request is worked on while the other waits
-MOST_CLIENTS = 1024  #: beyond it no number is looked for
-RISE_RATIO = 0.02  #: doubling that brings less has found the number
+CLIENTS_PER_THREAD = 2  #: first number of clients in a search: one request is in work while the other waits
+MOST_CLIENTS = 1024  #: largest number of clients in a search
+RISE_RATIO = 0.02  #: the search ends when doubling the clients gains less
 _NEARLY_TWICE = 1.8
 
 
@@ -82,7 +82,7 @@ class TriedClients:
     """The throughput with a number of clients."""
 
     clients: int
-    per_s: float  #: good answers
+    per_s: float  #: successful answers per second
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class ClientSearchResult:
     """The number of clients of a study, and the measurements behind it."""
 
     clients: int
-    layout: str  #: that was tried
+    layout: str  #: layout that was measured
     tried: tuple[TriedClients, ...]
-    saturates: bool  #: False: the search ended before doubling brought nothing; *why* says what ended it
+    saturates: bool  #: False: the search ended before doubling stopped gaining, for the reason in *why*
     why: str = ""
 
 
@@ -176,7 +176,7 @@ def parse_found(kept_text: str | None, n_clients: int | None) -> ClientSearchRes
 
 MOST_PER_S = 1e6
 P95 = 0.95
-N_TRIED = 6  #: rates of a search: the answer is known to 1/64 of the capacity
+N_TRIED = 6  #: number of rates in a search, which gives the result to 1/64 of the capacity
 _RATE_HINT = "Write requests per second, as 200; a share of each layout's capacity, as 70%; or p95=200ms."
 
 
@@ -184,7 +184,7 @@ _RATE_HINT = "Write requests per second, as 200; a share of each layout's capaci
 class Share:
     """A share of a launch's throughput in a closed loop."""
 
-    ratio: float  #: above 0, below 1
+    ratio: float  #: share of the capacity, above 0 and below 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class WithinP95:
     p95_s: float
 
 
-Pace = Share | WithinP95  #: what a rate follows from, for each launch anew
+Pace = Share | WithinP95  #: rule from which each launch derives its rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class TriedRate:
     """A rate that was tried, as a share of the capacity."""
 
     ratio: float
-    kept: bool  #: whether the p95 was
+    kept: bool  #: whether the p95 limit was kept
 
 
 def parse_rate(text: str) -> float | Pace:
@@ -282,9 +282,9 @@ def _share(text: str, ratio: float) -> Share:
 
 
 FEWEST_WAITING = 5_000
-AHEAD_S = 20.0  #: of work at the best rate seen
-PREFETCHED = 8  #: by each thread, twice what Celery takes unless told
-MOST_WAITING_BYTES = 256 * 2**20  #: of messages that wait, ids left out
+AHEAD_S = 20.0  #: seconds of work at the best measured rate that should wait in the queue
+PREFETCHED = 8  #: messages prefetched by each thread: twice Celery's default
+MOST_WAITING_BYTES = 256 * 2**20  #: largest size of the messages that wait, without their ids
 _RATE_OVER_S = 2.0
 
 

@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-USUAL_COMMAND = "tuner grid"  #: made a study whose file does not name another command
-_OF_WORKERS = "worker_"  #: begins the names of facts of workers
-_OF_LAYOUT = "inner_threads:"  #: before a layout
+USUAL_COMMAND = "tuner grid"  #: command of a study whose file names no other command
+_OF_WORKERS = "worker_"  #: prefix of the names of facts of workers
+_OF_LAYOUT = "inner_threads:"  #: prefix of a layout in the names of facts
 
 # The workers of each variant.
 
 _OF_VARIANT = "@"
-GIL = "worker_gil"  #: "on", "off": of the interpreter alone, asked before the study
-GIL_SEEN = "worker_gil_seen"  #: "on", "off": of running workers; it decides
-GIL_MODULE = "worker_gil_module"  #: whose import switched the GIL on
+GIL = "worker_gil"  #: "on" or "off": reported by the interpreter alone, before the study
+GIL_SEEN = "worker_gil_seen"  #: "on" or "off": observed in running workers; has precedence
+GIL_MODULE = "worker_gil_module"  #: module whose import switched the GIL on
 PYTHON = "worker_python"  #: implementation and version
 VERSION = "worker_version"  #: the version alone, in older files
 IMPLEMENTATION = "worker_implementation"  #: the implementation alone, in older files
@@ -117,52 +117,55 @@ class Provenance:
     host: str | None = None
     os: str | None = None
     kernel: str | None = None
-    machine: str | None = None  #: the kind of processor: x86_64
+    machine: str | None = None  #: number of cores that the host offers
     virtualization: str | None = None
     cpu: str | None = None
     cpu_frequency: str | None = None
     physical_cores: str | None = None
     threads_per_core: str | None = None
-    cores: str | None = None  #: that it offers
+    cores: str | None = None  #: the tasks that the load average counts, if not all tasks of the host
     cores_why: str | None = None
     memory: str | None = None
     swap: str | None = None
     governor: str | None = None
     clock_source: str | None = None
     steal_since_boot: str | None = None
-    load_of: str | None = None  #: of which tasks the load average is, where not of all of the host
-    strangers: str | None = None  #: why other processes cannot be seen
-    launch_cgroup: str | None = None  #: whether each launch has one
+    load_of: str | None = None  #: reason why other processes are not observable
+    strangers: str | None = None  #: whether each launch has its own cgroup
+    launch_cgroup: str | None = None  #: Python version of tuner
     # the software
     tuner: str | None = None
-    python: str | None = None  #: of tuner
+    python: str | None = None  #: revision of the folder in which tuner ran; ``+``: with uncommitted changes
     supervisor: str | None = None
     user: str | None = None
-    git_revision: str | None = None  #: of the folder that tuner ran in; ``+``: with changes
+    git_revision: str | None = None  #: command that made the study, if not the usual one
     workers: WorkerFacts = field(default_factory=WorkerFacts)
     # the start of the study
-    made_by: str | None = None  #: the command, where not the usual one
-    config_file: str | None = None  #: as it was typed
-    is_command_typed: bool = _flag("command_typed")  #: on the command line, in no config
-    #: what was typed for the study section over the config's, as JSON, texts by their names; None: in older
-    #: files
+    made_by: str | None = None  #: path of the config as typed
+    #: whether the service's command was typed on the command line, without a config
+    config_file: str | None = None
+    #: settings of the study typed on the command line, which override the config's, as JSON, texts by name;
+    #: None: in older files
+    is_command_typed: bool = _flag("command_typed")
+    #: whether the study is a quick one, of a few layouts
     study_typed: str | None = None
-    is_quick: bool = _flag("quick", "true")  #: a few layouts for all
-    is_fleet: bool = _flag("fleet")  #: measured on several hosts, or on one of a fleet
-    simulated: str | None = None  #: the name of the profile; None: a service ran
-    simulated_stream: str | None = None  #: names random streams, in addition to the seed
-    has_first_look: bool = _flag("first_look")  #: it begins with one
+    is_quick: bool = _flag("quick", "true")  #: measured on several hosts, or on one host of a fleet
+    is_fleet: bool = _flag("fleet")  #: name of the simulated profile; None: a service ran
+    simulated: str | None = None  #: name of the random streams, in addition to the seed
+    simulated_stream: str | None = None  #: whether the study begins with a first look
+    #: whether the layouts are those of a grid, and scouts are launched first
+    has_first_look: bool = _flag("first_look")
     may_grow: bool = _flag("grid_grows")  #: the layouts are those of a grid, and scouts are launched first
     # a check
-    check_of: str | None = None  #: the file of the checked study
-    check_of_created: str | None = None  #: when that was begun
+    check_of: str | None = None  #: creation time of the checked study
+    check_of_created: str | None = None  #: layout in use; "": none was named
     check_current: str | None = None  #: the layout in use; "": none was named
     # results before the first block, or during the study
     grid_grew: str | None = None  #: `Growth` as JSON; None: scouts were not launched
     clients_found: str | None = None  #: `ClientSearchResult` as JSON; None: there was no search
-    #: what layouts ran in addition to their threads, as JSON, by the layout's text
+    #: computing threads in addition to the layout's, as JSON, by the layout's text
     inner_threads: Mapping[str, str] = field(default_factory=dict)
-    others: Mapping[str, str] = field(default_factory=dict)  #: facts that this tuner has no name for
+    others: Mapping[str, str] = field(default_factory=dict)  #: facts without a name in this version of tuner
 
     @classmethod
     def from_mapping(cls, texts: Mapping[str, str]) -> Self:
@@ -202,5 +205,5 @@ class Provenance:
 
 
 _TEXTS = tuple(one.name for one in fields(Provenance) if one.default is None)
-#: key in a study file -> the field, and the text that stands for True
+#: key in a study file -> the field, and the text that means True
 _FLAGS = {one.metadata["key"]: (one.name, one.metadata["text"]) for one in fields(Provenance) if one.metadata}

@@ -17,40 +17,48 @@ from tuner.core.domain.window import WindowClocks
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import pluralize
 
-FIRST_LOOK = 1000  #: in that block, the place of the first launch of a first look; scouts are before it
-WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cache
+#: position of the first launch of a first look in block WARMING_BLOCK; scouts have lower positions
+FIRST_LOOK = 1000
+WARMING_BLOCK = -1  #: block number of the discarded launch that warms the page cache
 
 
 @dataclass(frozen=True, slots=True)
 class StudyRecord:
     """The settings of a study and its host; fixed when the study begins."""
 
-    service: str  #: the name that exports and marks carry
-    strategy: str  #: "all"
+    service: str  #: name in exports and marks
+    strategy: str  #: name of the strategy: "all", "race", ...
     layouts: tuple[Layout, ...]
-    cores: int  #: the cores the layouts are for
-    box_cores: float  #: what the box really offered (affinity, cgroup quota)
-    window_s: float  #: the longest, where the strategy chooses
-    warmup_s: float | None  #: None: found per launch
-    n_blocks: int  #: how often each layout is to be launched
+    cores: int  #: number of cores that the layouts are planned for
+    box_cores: float  #: number of cores that the host offers (affinity, cgroup quota)
+    window_s: float  #: length of a window, seconds; the longest, if the strategy chooses lengths
+    warmup_s: float | None  #: length of the warm-up, seconds; None: detected per launch
+    n_blocks: int  #: planned launches of each layout
     windows_per_launch: int
     seed: int
     budget_s: float | None
     created_wall_s: float
-    config: StoredConfig  #: the settings, secrets left out
-    max_attempts: int = 3  #: launches of a cell, and tries of a window, before the cell stays void
-    warmup_cap_s: float = 300.0  #: a launch that has not settled by then is measured all the same, and marked
-    foreign_limit_cores: float | None = None  #: CPU of strangers that voids a window; None: the usual rule
-    memory_pressure_limit_ratio: float = MEMORY_PRESSURE_RATIO  #: share of a window spent waiting for memory
-    warms_cache: bool = True  #: begin with a launch that is discarded, so that the page cache is warm for all
-    provenance: Provenance = field(default_factory=Provenance)  #: where, with what and why it ran
-    within_ratio: float = WITHIN  #: the answer may be worse than the best by this share
-    confidence: float = CONFIDENCE  #: of the answer
-    kind: Kind = "strict"  #: what the answer promises
-    min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
-    objective: str = "throughput"  #: what is to be large
-    limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
-    n_resident: int = 1  #: most layouts that are resident at once and take turns; 1: one runs after the other
+    config: StoredConfig  #: settings without secrets
+    max_attempts: int = 3  #: attempts at a launch, or at a window, before it stays invalid
+    #: longest warm-up, seconds; a launch not steady by then is measured anyway, and marked
+    warmup_cap_s: float = 300.0
+    #: CPU of other processes, in cores, above which a window is invalid; None: the default limit
+    foreign_limit_cores: float | None = None
+    #: largest share of a window spent waiting for memory
+    memory_pressure_limit_ratio: float = MEMORY_PRESSURE_RATIO
+    #: whether a first launch is discarded, so that all others start with a warm page cache
+    warms_cache: bool = True
+    provenance: Provenance = field(default_factory=Provenance)  #: host, software and origin of the study
+    within_ratio: float = WITHIN  #: margin: the answer may be worse than the best layout by this share
+    confidence: float = CONFIDENCE  #: confidence level of the answer
+    kind: Kind = "strict"  #: guarantee of the answer
+    #: length of the shortest window that the strategy may choose, seconds; None: window_s
+    min_window_s: float | None = None
+    objective: str = "throughput"  #: value to maximise
+    #: largest value of each limited quantity that the best layout may have
+    limits: Mapping[str, float] = field(default_factory=dict)
+    #: most layouts that are started at once and take turns; 1: launches run one after the other
+    n_resident: int = 1
     schema_version: int = 15
 
     @property
@@ -71,38 +79,46 @@ class StudyRecord:
 class LaunchRecord:
     """One start of one layout."""
 
-    block: int  #: 0, 1, ...; WARMING_BLOCK for the first launch that only warms the page cache
-    position: int  #: place in its block, 0, 1, ...
-    attempt: int  #: 1, 2, ...: a launch that failed or was spoilt is made again; one cut off keeps its number
+    block: int  #: 0, 1, ...; WARMING_BLOCK for the first launch, which only warms the page cache
+    position: int  #: position in its block: 0, 1, ...
+    #: 1, 2, ...: a failed or spoilt launch is repeated with the next number, an interrupted one with the same
+    attempt: int
     layout: Layout
-    box: str  #: the host it ran on
+    box: str  #: name of the host that it ran on
     started_wall_s: float
-    running_after_s: float | None  #: from start until supervisord had every process RUNNING
-    warmup_s: float | None  #: from RUNNING until the first window began
-    settled: bool | None  #: False: it never reached a steady state; None: not judged, or not got so far
-    error: str | None = None  #: why the launch failed or was spoilt
-    ended_wall_s: float | None = None  #: when it was stopped and gone; None: it runs, or was cut off
-    window_s: float | None = None  #: length asked of its windows; None: the study's
-    n_windows: int | None = None  #: windows asked of it; None: the study's
-    unsettled: str | None = None  #: why it never settled, "slug: what was seen"; None: see settled
-    steady_from_s: float | None = None  #: from RUNNING to the beginning of steady state; None: not judged
-    trend_ratio_per_h: float | None = None  #: slope of a line after that, in means an hour; None: not judged
-    trend_se_ratio_per_h: float | None = None  #: standard error of it
-    has_gil: bool | None = None  #: a worker was seen to run with a GIL that is on; None: not seen
+    running_after_s: float | None  #: seconds from the start until supervisord had every process RUNNING
+    warmup_s: float | None  #: seconds from RUNNING until the first window began
+    settled: bool | None  #: whether it reached a steady state; None: not judged, or it ended before
+    error: str | None = None  #: reason why the launch failed or was spoilt; None: it did not
+    #: time when all its processes had ended; None: it runs, or was interrupted
+    ended_wall_s: float | None = None
+    window_s: float | None = None  #: requested length of its windows, seconds; None: as in the study
+    n_windows: int | None = None  #: requested number of windows; None: as in the study
+    #: reason why it never became steady, as "slug: figures"; None: it did, or *settled* is None
+    unsettled: str | None = None
+    #: seconds from RUNNING to the beginning of the steady state; None: not judged
+    steady_from_s: float | None = None
+    #: slope of a straight line through the steady state, as a share of the mean per hour; None: not judged
+    trend_ratio_per_h: float | None = None
+    trend_se_ratio_per_h: float | None = None  #: standard error of trend_ratio_per_h
+    has_gil: bool | None = None  #: whether a worker was observed with an active GIL; None: not observed
     gil_module: str | None = (
-        None  #: whose import switched the GIL on in a free-threaded Python; None: not known
+        None  #: module whose import switched the GIL on in a free-threaded Python; None: unknown
     )
-    heat: int | None = None  #: of its block, in which it took turns with other launches; None: it ran alone
-    #: CPU time of one unit of fixed work before the start, when no layout worked; None: not measured
+    #: number of the group of launches in its block with which it took turns; None: it ran alone
+    heat: int | None = None
+    #: CPU time of one unit of fixed work before the start, while no layout worked, seconds; None: not
+    #: measured
     idle_fixed_work_cpu_s: float | None = None
-    fixed_work_cpu_s: float | None = None  #: the same in its windows that count, on average
+    #: mean CPU time of one unit of fixed work in its valid windows, seconds; None: not measured
+    fixed_work_cpu_s: float | None = None
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class WindowRecord(WindowClocks):
     """A window without its samples: the input of the ranking, up to 100 000 at a time."""
 
-    #: that ended in it; None: not known
+    #: requests that ended in the window; None: unknown
     requests: Requests | None = field(default=None, hash=False)
 
     @property
@@ -116,12 +132,12 @@ class BoxRecord:
     """A host of a fleet, from its joining of the study until it left."""
 
     name: str
-    cores: float  #: what it offers (affinity, cgroup quota)
-    joined_wall_s: float  #: by the coordinator's clock
-    ahead_s: float = 0.0  #: its wall clock, less the coordinator's
-    provenance: Provenance = field(default_factory=Provenance)  #: host, kernel, python, version of tuner ...
-    left_wall_s: float | None = None  #: None: it did not, as far as is known
-    why: str | None = None  #: it left
+    cores: float  #: number of cores that the host offers (affinity, cgroup quota)
+    joined_wall_s: float  #: time of joining, by the coordinator's clock
+    ahead_s: float = 0.0  #: its wall clock minus the coordinator's, seconds
+    provenance: Provenance = field(default_factory=Provenance)  #: host, kernel, Python, version of tuner
+    left_wall_s: float | None = None  #: time of leaving; None: it did not leave, or this is unknown
+    why: str | None = None  #: reason why it left
 
 
 # Whether a study was simulated, and the sentences that mark its figures.

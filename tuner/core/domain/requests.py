@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 # us on a bucket is at most 1/1024 of its latency wide. 33 421 counts hold every latency up to an hour.
 
 _PER_OCTAVE_BITS = 10
-BUCKET_RATIO = 2.0**-_PER_OCTAVE_BITS  #: width of a bucket to its latency, at most; from 1 us on
-LONGEST_NS = 3_600_000_000_000  #: what takes longer is counted in the last bucket, which has no upper end
+BUCKET_RATIO = 2.0**-_PER_OCTAVE_BITS  #: largest width of a bucket as a share of its latency, from 1 us on
+LONGEST_NS = 3_600_000_000_000  #: longer latencies are counted in the last bucket, which has no upper end
 
 
 def bucket_of(latency_ns: int) -> int:
@@ -45,7 +45,7 @@ class LatencyQuantile:
     """A quantile of recorded latencies, to the precision of its bucket: ``low_s <= it < high_s``."""
 
     low_s: float
-    high_s: float  #: inf: longer than an hour
+    high_s: float  #: upper end of the bucket; inf: longer than an hour
 
     @property
     def error_s(self) -> float:
@@ -123,18 +123,19 @@ class Latencies:
 # The distribution of the load generator's connections over the worker processes of a layout.
 
 Held = TypeVar("Held")
-STARVED_RATIO = 0.05  #: of the threads' time: below it even connections would bring less than 5 %
+#: share of the threads' time; below it, evenly spread connections would gain less than 5 %
+STARVED_RATIO = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSpread:
     """Sums over samples of the connections; each sample stands for the time until the next one."""
 
-    seconds: float = 0.0  #: looked at
-    #: thread-seconds that a worker's threads had no request for while another worker had more than threads
+    seconds: float = 0.0  #: observed time
+    #: thread-seconds without a request, while another worker had more connections than threads
     starved_s: float = 0.0
     connection_s: tuple[float, ...] = ()  #: connections x seconds of each worker process
-    waiting_s: float = 0.0  #: connections x seconds that no worker had accepted
+    waiting_s: float = 0.0  #: connections x seconds that waited for a worker to accept them
 
     @property
     def per_worker(self) -> tuple[float, ...]:
@@ -221,23 +222,25 @@ def spread_from_json(kept: Any) -> ConnectionSpread:
     raise ValueError(f"no spread of connections: {str(kept)[:60]}")
 
 
-LONGEST_S = LONGEST_NS / 1e9  #: a latency of that much stands for all that are longer, or have no end
+#: a latency of this length stands for all longer ones, and for those without an end
+LONGEST_S = LONGEST_NS / 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
     """Requests that ended, up to one moment or between two; and those still under way."""
 
-    latencies: Latencies = field(default_factory=Latencies)  #: of those that were answered well
-    n_failed: int = 0  #: answered badly, not answered, or not even sent
-    rate_per_s: float | None = None  #: so many become due a second; None: closed loop
-    #: answered well a second, in the closed loop from which the rate was derived; None: it was not
+    latencies: Latencies = field(default_factory=Latencies)  #: latencies of successful requests
+    n_failed: int = 0  #: requests with a bad answer, with none, or not sent at all
+    rate_per_s: float | None = None  #: rate at which requests become due, per second; None: closed loop
+    #: throughput per second in the closed loop from which the rate was derived; None: it was not derived
     capacity_per_s: float | None = None
     unfinished: Latencies = field(
         default_factory=Latencies
-    )  #: how long those under way at the end had waited
-    unfinished_before: Latencies = field(default_factory=Latencies)  #: and those under way at the beginning
-    spread: ConnectionSpread | None = None  #: of their connections over the workers; None: not looked at
+    )  #: waiting times so far of the requests in flight at the end
+    #: waiting times so far of the requests in flight at the beginning
+    unfinished_before: Latencies = field(default_factory=Latencies)
+    spread: ConnectionSpread | None = None  #: spread of the connections over the workers; None: not observed
 
     @property
     def n_total(self) -> int:

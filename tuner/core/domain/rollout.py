@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from tuner.core.defaults import STOP_WAIT_S
 from tuner.core.domain.layout import Layout
 
-#: stands in commands and environments for the number (0, 1, ...) of a program where a service has several:
-#: each format has its own words for it. No command line and no variable can hold it.
+#: Placeholder in commands and environments for the number (0, 1, ...) of a program, if a service has several;
+#: each output format replaces it with its own syntax. No command line and no variable can contain this
+#: character.
 PROCESS = "\0"
 
 
@@ -17,28 +18,30 @@ PROCESS = "\0"
 class Rollout:
     """A service in a layout, without the parts needed only for measuring. Texts may hold `PROCESS`."""
 
-    service: str  #: the name that the study has for it
-    kind: str  #: the record that it is one of; "script" or "crash-processor" where there is none
+    service: str  #: name of the service in the study
+    kind: str  #: name of its built-in record; "script" or "crash-processor" without one
     layout: Layout
-    command: tuple[str, ...]  #: of each program, whole
-    own_command: tuple[str, ...]  #: without any option that says the layout, the user's own included
-    environment: Mapping[str, str]  #: to be added to the service's own
-    options: Mapping[str, str]  #: the layout as options of the command; empty: there are none known
-    is_command_needed: bool  #: False: the environment alone says the layout, the command stays as it is
-    n_programs: int  #: how often it is started; 1: it starts its workers itself
-    overriding: tuple[str, ...] = ()  #: options of the command that go before such an environment, or a file
-    names: Mapping[str, str] = field(default_factory=dict)  #: environment that tells several on one box apart
+    command: tuple[str, ...]  #: complete command of each program
+    own_command: tuple[str, ...]  #: the user's command without any options that set the layout
+    environment: Mapping[str, str]  #: variables to add to the service's environment
+    options: Mapping[str, str]  #: the layout as options of the command; empty: no such options are known
+    is_command_needed: bool  #: False: the environment sets the layout, and the command stays unchanged
+    n_programs: int  #: number of starts of the command; 1: it starts its workers itself
+    overriding: tuple[str, ...] = ()  #: options of the command that override such an environment, or a file
+    #: variables that distinguish several services on one host
+    names: Mapping[str, str] = field(default_factory=dict)
     stop_signal: str = "TERM"
-    stop_wait_s: float = STOP_WAIT_S  #: then KILL
+    stop_wait_s: float = STOP_WAIT_S  #: seconds from the stop signal to KILL
     stop_as_group: bool = False
     serves_http: bool = False
     directory: str | None = None
     user: str | None = None
-    limits: Mapping[str, int] = field(default_factory=dict)  #: of resources, by name: nofile, as ...
-    hidden: tuple[str, ...] = ()  #: variables that had values which studies do not keep
-    remarks: tuple[str, ...] = ()  #: what whoever applies it has to know, a sentence each
-    provenance: tuple[str, ...] = ()  #: where it comes from, a sentence each
-    #: of a program that shares its network with no other (a pod), where those of one host have to differ
+    limits: Mapping[str, int] = field(default_factory=dict)  #: resource limits by name: nofile, as, ...
+    hidden: tuple[str, ...] = ()  #: variables whose values the study does not store
+    remarks: tuple[str, ...] = ()  #: remarks for the user who applies it, one sentence each
+    provenance: tuple[str, ...] = ()  #: origin of the layout, one sentence each
+    #: command of a program that shares its network with no other (in a pod), if the commands on one host must
+    #: differ; None: *command*
     alone_command: tuple[str, ...] | None = None
 
     @property

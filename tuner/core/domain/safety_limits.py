@@ -28,11 +28,14 @@ from tuner.core.text.figures import (
     render_size,
 )
 
-BRAKED = "braked"  #: a launch whose error begins so was cut off by the brake: it says nothing of its layout
-OVER_LIMIT = "over-limit"  #: a launch whose error begins so was stopped by the brake: its layout is left out
-LOAD_SEEN_S = 10.0  #: two looks of the kernel: the least to tell what runs now from what ran before
-ERRORS_WITHIN_S = 30.0  #: the share of errors is that of the items of this time
-FEWEST_ITEMS = 20  #: or of a longer time that has so many; with fewer there is no share to speak of
+#: prefix of the error of a launch that a safety limit interrupted, which is no evidence on its layout
+BRAKED = "braked"
+#: prefix of the error of a launch that a safety limit stopped because of its layout, which is then excluded
+OVER_LIMIT = "over-limit"
+#: two of the kernel's updates: the least time to separate the present load from the load before
+LOAD_SEEN_S = 10.0
+ERRORS_WITHIN_S = 30.0  #: seconds of items from which the share of errors is computed
+FEWEST_ITEMS = 20  #: fewest items for a share of errors; a longer time is used until there are so many
 
 
 class Braked(MeasurementError):
@@ -63,11 +66,11 @@ def over_limit(launches: Iterable[LaunchRecord]) -> dict[Layout, str]:
 class BrakeLimits:
     """The safety limits; None: no such limit."""
 
-    load: float | None = None  #: load average of one minute
-    memory_ratio: float | None = None  #: of the box's memory, in use
-    memory_bytes: float | None = None  #: in use on the box
-    errors_ratio: float | None = None  #: failed items, of all that were finished
-    holds_s: float = 10.0  #: so long something has to be over its limit, memory excepted
+    load: float | None = None  #: largest load average of one minute
+    memory_ratio: float | None = None  #: largest share of the host's memory in use
+    memory_bytes: float | None = None  #: largest number of bytes in use on the host
+    errors_ratio: float | None = None  #: largest share of failed items among all finished items
+    holds_s: float = 10.0  #: seconds for which a value other than memory must be over its limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +78,17 @@ class BoxNow:
     """The present load and memory of the host, including all processes."""
 
     load1: float
-    memory_used_bytes: int  #: what could not be given to a new process
-    memory_bytes: int  #: all there is
+    memory_used_bytes: int  #: memory that is not available to a new process
+    memory_bytes: int  #: total memory of the host
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
     """The last result of the user's command."""
 
-    began_s: float  #: when it was started
+    began_s: float  #: start time of the command
     ended_s: float
-    refusal: str | None  #: why it says stop; None: go on
+    refusal: str | None  #: reason for a stop; None: the study may continue
 
 
 class Braking:
@@ -211,9 +214,9 @@ class Braking:
 # Limits in the form that users write and read.
 
 
-#: what people call them
+#: names in messages
 WORDS: dict[Quantity, str] = {"load": "load", "memory_bytes": "memory", "p95_s": "p95"}
-#: the options that set them, here and in `tuner grid`
+#: options that set the limits, of this command and of `tuner grid`
 OPTIONS: dict[Quantity, str] = {"load": "--max-load", "memory_bytes": "--max-memory", "p95_s": "--max-p95"}
 
 

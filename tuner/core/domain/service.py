@@ -44,29 +44,36 @@ class ServiceSpec:
     its name: ``{TUNER_STATSD}``.
     """
 
-    name: str  #: names the study, its marks in a runbook, its exports
-    command: tuple[str, ...]  #: an argument list; never through a shell
-    environment: Mapping[str, str] = field(default_factory=dict)  #: added to tuner's own
-    directory: str | None = None  #: where it runs; None: tuner's current folder
-    user: str | None = None  #: run as this user (tuner must be root)
+    name: str  #: name of the service, used for the study, its marks in a runbook and its exports
+    command: tuple[str, ...]  #: argument list, which no shell interprets
+    #: variables added to tuner's own environment
+    environment: Mapping[str, str] = field(default_factory=dict)
+    directory: str | None = None  #: working directory; None: tuner's
+    user: str | None = None  #: user that runs it (tuner must be root); None: tuner's user
     stop_signal: str = "TERM"
-    stop_wait_s: float = STOP_WAIT_S  #: then KILL
-    #: signal the whole process group (shell wrappers); loses work with Celery and dramatiq
+    stop_wait_s: float = STOP_WAIT_S  #: seconds from the stop signal to KILL
+    #: whether the stop signal goes to the whole process group (shell wrappers); loses work with Celery and
+    #: dramatiq
     stop_as_group: bool = False
-    #: OS threads a process may have beyond the layout's; None: any number
+    #: most OS threads of a process beyond the layout's; None: any number
     max_extra_threads: int | None = None
     #: resource limits by name (nofile, as, core, cpu ...)
     limits: Mapping[str, int] = field(default_factory=dict)
-    programs: Programs = "each"  #: "each": the command once for each process; "one": once, it starts them
-    #: who works on items, and has the layout's threads; "children-if-several": a master that does the work
-    #: itself when it is told to start one process only (uvicorn); "pools": the children of each program, of
-    #: which each has as many as the layout has threads (several nodes of Celery's prefork pool); "threads":
-    #: the one program, whose threads are its workers (granian without a GIL): a layout has one process then
+    #: "each": the command starts once for each process; "one": it starts once, and starts the processes
+    #: itself
+    programs: Programs = "each"
+    #: Processes that work on items and have the layout's threads. "programs": the started programs;
+    #: "children": their children; "children-if-several": the children, or the program itself if the layout
+    #: has one process (uvicorn); "pools": the children of each program, as many as the layout has threads
+    #: (several nodes of Celery's prefork pool); "threads": the threads of the one program (granian without a
+    #: GIL), so that a layout has one process.
     workers: Workers = "programs"
-    event_loop: bool = False  #: each worker process runs Python in one loop, whatever threads the layout has
-    probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
-    is_known: bool = False  #: it is a known service: a shell that starts it is none of its processes
-    #: the service in each of its variants, by name; empty: they differ in nothing but ``{variant}``
+    #: whether each worker process runs Python in a single event loop, regardless of the layout's threads
+    event_loop: bool = False
+    probe_fields: tuple[str, ...] = ()  #: variables whose values are set at each launch
+    #: whether it is a known service: then a shell that starts it is none of its processes
+    is_known: bool = False
+    #: the service in each variant, by name; empty: variants differ only in ``{variant}``
     variants: Mapping[str, Self] = field(default_factory=dict)
 
     def of(self, layout: Layout) -> Self:

@@ -20,7 +20,7 @@ class StoredConfig:
     The text is parsed when a part of it is first read; invalid JSON raises a ValueError then.
     """
 
-    text: str  #: canonical JSON, without secrets; "": the study keeps no settings
+    text: str  #: canonical JSON without secrets; "": the study stores no settings
 
     @classmethod
     def of_sections(cls, sections: Mapping[str, Any]) -> Self:
@@ -73,7 +73,7 @@ class StoredConfig:
 class StoredService:
     """The service of a study: the user's settings, and those added from tuner's record of the service."""
 
-    section: Mapping[str, Any] = field(default_factory=dict)  #: as it is stored; empty: no service ran
+    section: Mapping[str, Any] = field(default_factory=dict)  #: section as stored; empty: no service ran
 
     @property
     def kind(self) -> str | None:
@@ -170,7 +170,8 @@ class StoredService:
 # Differences between the settings of a study's beginning and other settings.
 
 _ABSENT = object()
-#: settings of a known service that say what to look at, not what runs: older studies go on without them
+#: settings of a known service that do not change the commands, only the checks; a study that lacks them can
+#: be resumed
 _LOOKED_AT = ("os_threads",)
 
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tuner.core.stats.groups import Group, OfBest
     from tuner.core.stats.interval import Estimate
 
-#: strict: right with the asked confidence on every single surface, at any look; calibrated: on average over
-#: studies; none: the strategy names a layout and promises nothing.
+#: strict: has the requested confidence for every single service, and at every check; calibrated: on average
+#: over studies; none: the strategy names a layout without any guarantee.
 Kind = Literal["strict", "calibrated", "none"]
-Slices = Literal["auto", "off"]  #: whether layouts take turns where the service allows it
+Slices = Literal["auto", "off"]  #: whether layouts take turns, if the service allows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Proposal:
 
     layout: Layout
     window_s: float  #: length of each window, seconds
-    n_windows: int = 1  #: windows to take of this launch, one after the other
+    n_windows: int = 1  #: windows to measure in this launch, one after the other
     heat: int | None = None  #: launches of a block with the same number take turns; None: it runs alone
 
 
@@ -43,16 +43,16 @@ class Observed:
     """One valid window, as a strategy gets it."""
 
     layout: Layout
-    value: float  #: what is to be large, above 0: items/s, or items per CPU second
-    launch: int  #: windows of the same number are of the same launch
-    launch_began_s: float  #: when its launch was begun, seconds since the study began, breaks included
-    began_s: float  #: when the window began, on the same clock
+    value: float  #: value to maximise, above 0: items/s, or items per CPU second
+    launch: int  #: windows with the same number are of the same launch
+    launch_began_s: float  #: start of its launch, in seconds since the study began, including breaks
+    began_s: float  #: start of the window, on the same clock
     length_s: float
-    box: str = ""  #: the box it was taken on; drift is a box's own
-    #: load, memory_bytes, p95_s: what limits say; nothing where the study has none
+    box: str = ""  #: host on which it was measured; each host has its own drift
+    #: load, memory_bytes and p95_s of the window, for limits; empty if the study has no limits
     usage: Mapping[str, float] = field(default_factory=dict)
-    requests: Requests | None = None  #: that ended in it; None: not known
-    #: what it has in common with windows that were taken in turns with it, seconds; None: it was taken alone
+    requests: Requests | None = None  #: requests that ended in it; None: unknown
+    #: moment used for all windows that took turns with it, on the same clock; None: it was measured alone
     turns_s: float | None = None
 
 
@@ -61,24 +61,26 @@ class Goal:
     """The question for a strategy: layouts, margin, confidence, window lengths and limits."""
 
     layouts: tuple[Layout, ...]
-    within: float = WITHIN  #: the answer may be worse than the best by this share
+    within: float = WITHIN  #: margin: the answer may be worse than the best layout by this share
     confidence: float = CONFIDENCE
     kind: Kind = "strict"
-    min_window_s: float = WINDOW_S  #: the strategy chooses lengths from here ...
-    max_window_s: float = WINDOW_S  #: ... to here
-    cores: int | None = None  #: the cores the layouts are for
-    limits: Mapping[str, float] = field(default_factory=dict)  #: the most of load, memory_bytes, p95_s
-    guided: bool = True  #: whether a queueing model may choose what a calibrated race measures
+    min_window_s: float = WINDOW_S  #: shortest window that the strategy may choose
+    max_window_s: float = WINDOW_S  #: longest window that the strategy may choose
+    cores: int | None = None  #: number of cores that the layouts are planned for; None: unknown
+    #: largest load, memory_bytes and p95_s that the best layout may have
+    limits: Mapping[str, float] = field(default_factory=dict)
+    guided: bool = True  #: whether a queueing model may guide the measurements of a calibrated race
 
 
 @dataclass(frozen=True, slots=True)
 class Guidance:
     """The success of the model that guides a race."""
 
-    used: bool  #: False: it was switched off, because it foretold layouts worse than no model does
-    n_held_out: int  #: layouts that it foretold before their first window
-    error_ratio: float | None = None  #: of these, the median of how far it was off
-    error_without_ratio: float | None = None  #: the same of the filters that know of no model
+    used: bool  #: False: switched off, because its predictions were worse than those without a model
+    n_held_out: int  #: number of layouts predicted before their first window
+    error_ratio: float | None = None  #: median error of these predictions
+    #: median error of the predictions without a model, for the same layouts
+    error_without_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,36 +89,40 @@ class ChangedRatio:
 
     layout: Layout
     early: float  #: throughput as a multiple of the named layout's, in the first half of the study
-    late: float  #: in the second half
+    late: float  #: the same in the second half
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """The check of slices: the ratio of *layout* to *other* in slices and in windows alone."""
 
-    layout: Layout  #: the best by slices
+    layout: Layout  #: best layout in slices
     other: Layout  #: the rival that is hardest to separate from it
     in_slices: float
     alone: float
-    expected: Estimate  #: of *alone*, as slices predict it: the interval is the noise of both
-    holds: bool  #: False: layouts that stay started disturb each other, so slices count no longer
+    expected: Estimate  #: prediction of *alone* from the slices; its interval includes the noise of both
+    holds: bool  #: False: layouts that stay started disturb each other, so slices are no longer used
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The present claim of a strategy."""
 
-    layout: Layout | None  #: the best, as far as is known; None: nothing was measured
+    layout: Layout | None  #: best layout so far; None: no layout was measured
     reached: bool  #: whether *layout* is within the goal's margin of the best, with its confidence
     kind: Kind
-    ties: tuple[Layout, ...] = ()  #: cannot be told from *layout*, best first; it is not among them
-    doubt: float | None = None  #: upper bound of the probability that the claim is wrong; None: not known
-    guidance: Guidance | None = None  #: None: there was no model
-    tied: tuple[Layout, ...] = ()  #: those of *ties* that are known to be near: see `tuner.core.stats.groups`
-    pools_noise: bool = False  #: it assumes that all layouts have similar noise
-    changed: tuple[ChangedRatio, ...] = ()  #: the clearest first; tested once there is an answer
-    agreement: Agreement | None = None  #: of slices with windows alone; None: no slices, or not checked yet
-    fell_below: Layout | None = None  #: the rival that is faster in longer launches, so *layout* is no answer
+    #: layouts not significantly different from *layout*, best first, without *layout*
+    ties: tuple[Layout, ...] = ()
+    doubt: float | None = None  #: upper bound of the probability that the claim is wrong; None: unknown
+    guidance: Guidance | None = None  #: success of the model; None: the strategy used no model
+    #: layouts of *ties* that are known to be near *layout*: see `tuner.core.stats.groups`
+    tied: tuple[Layout, ...] = ()
+    pools_noise: bool = False  #: whether it assumes that all layouts have similar noise
+    changed: tuple[ChangedRatio, ...] = ()  #: most significant first; tested only if there is an answer
+    #: check of slices against windows alone; None: no slices, or not checked yet
+    agreement: Agreement | None = None
+    #: rival that is faster in longer launches, so that *layout* is not the answer; None: no such rival
+    fell_below: Layout | None = None
 
     @property
     def counts_slices(self) -> bool:
@@ -137,17 +143,17 @@ class Claim:
     """The answer with its scope, confidence and cost."""
 
     answer: Answer
-    asked: tuple[Layout, ...]  #: the layouts of the study
-    failed: tuple[Layout, ...]  #: of these, those that cannot be run; nothing is claimed of them
-    unseen: tuple[Layout, ...]  #: of these, those without a window so far
+    asked: tuple[Layout, ...]  #: layouts of the study
+    failed: tuple[Layout, ...]  #: layouts of *asked* that cannot run; the claim excludes them
+    unseen: tuple[Layout, ...]  #: layouts of *asked* without a window so far
     within: float
     confidence: float
-    n_windows: int  #: that count
-    spent_s: float  #: in launches, over all sessions
-    rest: RemainingTime | None = None  #: None: nobody can tell
-    has_limits: bool = False  #: only who keeps the study's limits may be the best
-    n_otherwise: int = 0  #: blocks that this version of the strategy would not have asked for
-    #: each measured layout but the named one: the intervals that the groups rest on
+    n_windows: int  #: number of valid windows
+    spent_s: float  #: time spent in launches, over all sessions, seconds
+    rest: RemainingTime | None = None  #: expected rest of the study; None: unknown
+    has_limits: bool = False  #: whether only layouts that keep the study's limits may be the best
+    n_otherwise: int = 0  #: number of blocks that this version of the strategy would not have proposed
+    #: intervals behind the groups, for each measured layout except the named one
     of_best: Mapping[Layout, OfBest] = field(default_factory=dict)
 
     @property

@@ -47,11 +47,11 @@ class WindowFacts:
     steal_s: float
     pss_bytes: float | None
     void: tuple[VoidReason, ...]
-    #: load1 turned back into what it averages; None: the window is too short for it
+    #: mean number of active tasks, computed from load1; None: the window is too short for it
     n_active_from_load1: float | None = None
 
 
-SINCE = "since"  #: of a field's metadata: the version of the study file that has its column first
+SINCE = "since"  #: key in a field's metadata: the first version of the study file that has its column
 
 
 def _clock(since: int, **facts: Any) -> Any:
@@ -67,27 +67,32 @@ class ClockTotals:
     are sampled every second, children (their main threads) when these totals are read.
     """
 
-    worker_cpu_s_total: float | None = _clock(3)  #: the worker processes' own threads, ended ones included
-    child_cpu_s_total: float | None = _clock(3)  #: all else of the service: children and below, reaped or not
-    #: thread-seconds that threads which work on items waited for a core
+    #: CPU time of the worker processes' threads, including ended threads
+    worker_cpu_s_total: float | None = _clock(3)
+    #: CPU time of the service's other processes: children and their descendants, reaped or not
+    child_cpu_s_total: float | None = _clock(3)
+    #: thread-seconds in which threads that work on items waited for a core
     run_delay_s_total: float | None = _clock(3)
-    running_s_total: float | None = _clock(3)  #: workers' threads in R: running, or waiting for a core
-    blocked_s_total: float | None = _clock(3)  #: workers' threads in D: uninterruptible
-    #: the part of blocked_s_total in which workers' threads were starting a child; None also: not to be seen
+    #: thread-seconds of workers' threads in state R: running, or waiting for a core
+    running_s_total: float | None = _clock(3)
+    #: thread-seconds of workers' threads in state D: uninterruptible
+    blocked_s_total: float | None = _clock(3)
+    #: part of blocked_s_total in which workers' threads were starting a child; None also: not observable
     spawning_s_total: float | None = _clock(4)
-    child_running_s_total: float | None = _clock(3)  #: children and below in R
-    child_blocked_s_total: float | None = _clock(3)  #: children and below in D
-    #: threads that work on items in line for the GIL, from some looks a second
+    child_running_s_total: float | None = _clock(3)  #: seconds of children and their descendants in state R
+    child_blocked_s_total: float | None = _clock(3)  #: seconds of children and their descendants in state D
+    #: thread-seconds in which threads that work on items waited for the GIL, from several samples per second
     gil_waiting_s_total: float | None = _clock(5)
-    #: the part of it in which they were awake, waiting for a core
+    #: part of gil_waiting_s_total in which the threads were awake and waited for a core
     gil_waking_s_total: float | None = _clock(5)
-    #: the part of worker_cpu_s_total of threads that work on items
+    #: part of worker_cpu_s_total used by threads that work on items
     item_cpu_s_total: float | None = _clock(12)
-    #: the part of child_cpu_s_total of programs that only start the workers
+    #: part of child_cpu_s_total used by programs that only start the workers
     master_cpu_s_total: float | None = _clock(12)
-    #: thread-seconds that such programs, and workers' threads that do not work on items, waited for a core
+    #: thread-seconds in which such programs, and workers' threads that do not work on items, waited for a
+    #: core
     beside_delay_s_total: float | None = _clock(12)
-    #: CPU time that one unit of fixed work each second would have taken: the speed of the host
+    #: CPU time of one unit of fixed work per second, which shows the speed of the host
     fixed_work_cpu_s_total: float | None = _clock(15)
 
 
@@ -98,41 +103,44 @@ class WindowClocks(WindowFacts):
     The order is that of the columns of a stored window, so a new clock must be last.
     """
 
-    worker_cpu_s: float | None = _clock(3)  #: CPU of the workers' own threads
-    child_cpu_s: float | None = _clock(3)  #: CPU of all the service ran beside these
-    #: thread-seconds that threads which work on items waited for a core
+    worker_cpu_s: float | None = _clock(3)  #: CPU time of the workers' own threads
+    child_cpu_s: float | None = _clock(3)  #: CPU time of the service's other processes
+    #: thread-seconds in which threads that work on items waited for a core
     run_delay_s: float | None = _clock(3)
-    #: thread-seconds of workers in R, from looks a second apart
+    #: thread-seconds of workers' threads in state R, from samples one second apart
     running_s: float | None = _clock(3, is_summed=False)
-    blocked_s: float | None = _clock(3)  #: ... in D
-    child_running_s: float | None = _clock(3)  #: the same of children, from looks 5 s apart
+    blocked_s: float | None = _clock(3)  #: thread-seconds of workers' threads in state D
+    child_running_s: float | None = _clock(3)  #: seconds of children in state R, from samples 5 s apart
     child_blocked_s: float | None = _clock(3)
     # Figures that the items counted themselves, if the service reports them to its probe.
-    #: CPU of the threads that work on items
+    #: CPU time of the threads that work on items
     probe_python_cpu_s: float | None = _clock(3, of_reading="python_cpu_ns_total")
-    #: CPU of the children that items started
+    #: CPU time of the children that items started
     probe_child_cpu_s: float | None = _clock(3, of_reading="child_cpu_ns_total")
-    #: the part of blocked_s in which workers' threads were starting a child; None also: not to be seen
+    #: part of blocked_s in which workers' threads were starting a child; None also: not observable
     spawning_s: float | None = _clock(4, summed_after="blocked_s")
-    gil_waiting_s: float | None = _clock(5)  #: the same as run_delay_s for the GIL; None also: no Python
-    gil_waking_s: float | None = _clock(5)  #: of these, awake to ask for it: waiting for a core
-    item_cpu_s: float | None = _clock(12)  #: the part of worker_cpu_s of threads that work on items
-    #: the part of child_cpu_s of programs that only start the workers
+    #: thread-seconds in which threads that work on items waited for the GIL; None also: not Python
+    gil_waiting_s: float | None = _clock(5)
+    #: part of gil_waiting_s in which the threads were awake and waited for a core
+    gil_waking_s: float | None = _clock(5)
+    item_cpu_s: float | None = _clock(12)  #: part of worker_cpu_s used by threads that work on items
+    #: part of child_cpu_s used by programs that only start the workers
     master_cpu_s: float | None = _clock(12)
-    #: thread-seconds that all these, beside the items, waited for a core
+    #: thread-seconds in which such programs, and workers' other threads, waited for a core
     beside_delay_s: float | None = _clock(12)
-    #: CPU time of one unit of fixed work, times the seconds of the window: less is a faster host
+    #: CPU time of one unit of fixed work, times the length of the window in seconds; smaller on a faster host
     fixed_work_cpu_s: float | None = _clock(15, is_summed=False)
 
 
 class Clock(NamedTuple):
     """One clock, as its field in `WindowClocks` declares it."""
 
-    name: str  #: of that field, and of the columns in the tables of windows and of sums
+    name: str  #: name of the field, and of the columns in the tables of windows and of sums
     since: int  #: see `SINCE`
-    is_summed: bool = True  #: whether the windows of a launch are added up
-    summed_after: str | None = None  #: the clock that it follows in the sums; None: the one before it here
-    #: the field of `Reading` that it grows from, in nanoseconds; None: it grows from one of `ClockTotals`
+    is_summed: bool = True  #: whether the sums of a launch include it
+    #: clock that it follows in the sums; None: the preceding clock of this class
+    summed_after: str | None = None
+    #: field of `Reading`, in nanoseconds, of which it is the growth; None: a field of `ClockTotals`
     of_reading: str | None = None
 
     @property
@@ -150,9 +158,9 @@ def _summed() -> tuple[str, ...]:
     return tuple(names)
 
 
-#: every clock, in the order in which a window is read
+#: all clocks, in the order of the columns of a window
 CLOCKS = tuple(Clock(one.name, **one.metadata) for one in fields(WindowClocks) if SINCE in one.metadata)
-#: the names of those that are added up over the windows of a launch, in the order of its sums
+#: names of the clocks that are summed over the windows of a launch, in the order of the sums
 SUMMED_CLOCKS = _summed()
 
 
@@ -160,18 +168,19 @@ SUMMED_CLOCKS = _summed()
 class Reading:
     """The counts of a probe since the launch began, over all processes and threads."""
 
-    at_s: float  #: when it was read
-    n_done_total: int  #: items finished well
-    n_failed_total: int  #: items finished badly; they are not in n_done_total
-    python_cpu_ns_total: int | None = None  #: CPU of the worker's own threads, where the probe knows
-    child_cpu_ns_total: int | None = None  #: CPU of the children the items spawned
-    waiting_ns_total: int | None = None  #: time items spent waiting (fetch, save)
-    n_slots: int | None = None  #: threads that count items, where the probe knows
-    #: what counted items and never reached the probe; it voids a window, and is not stored
+    at_s: float  #: time of the reading
+    n_done_total: int  #: items that succeeded
+    n_failed_total: int  #: items that failed; n_done_total does not include them
+    #: CPU time of the workers' own threads; None: the probe does not report it
+    python_cpu_ns_total: int | None = None
+    child_cpu_ns_total: int | None = None  #: CPU time of the children that items started
+    waiting_ns_total: int | None = None  #: time that items spent waiting (fetch, save)
+    n_slots: int | None = None  #: threads that count items; None: the probe does not report it
+    #: counts that never reached the probe, which makes the window invalid; not stored
     n_lost_total: int = field(default=0, metadata={"stored": False})
-    #: lines that came to the probe and should have counted items, but cannot be read; likewise
+    #: lines that should have counted items but cannot be parsed; not stored
     n_unreadable_total: int = field(default=0, metadata={"stored": False})
-    #: why there is no count, or an old one; empty: nothing is wrong; likewise
+    #: reason why the count is missing or old; empty: there is no problem; not stored
     problem: str = field(default="", compare=False, metadata={"stored": False})
 
 
@@ -185,7 +194,8 @@ class Sample:
     load1: float
     load5: float
     load15: float
-    n_active: int | None  #: tasks of the box running or uninterruptible, without our own; None: not seen
+    #: tasks of the host that run or are uninterruptible, without tuner's own; None: not measured
+    n_active: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,22 +207,23 @@ class Usage(ClockTotals):
     """
 
     at_s: float
-    wall_s: float  #: seconds since 1970, for labels and to see the clock jump
+    wall_s: float  #: seconds since 1970, for labels and to detect jumps of the clock
     service_cpu_s_total: float  #: workers and all their descendants
     tuner_cpu_s_total: float  #: tuner, supervisord, guardian, feeder
-    backend_cpu_s_total: float  #: the backends the config names (Redis, a database)
-    box_cpu_s_total: float  #: everything the box ran, steal not included
-    steal_s_total: float  #: what the hypervisor gave to others
-    n_context_switches_total: int  #: of the whole box
-    pss_bytes: int | None  #: proportional set size of workers and descendants; None also: not taken this time
-    n_processes: int  #: worker processes alive
-    n_threads: int  #: threads of these
-    cpu_pressure_s_total: float | None  #: PSI: time at least one task waited for a core
+    backend_cpu_s_total: float  #: backends named in the config (Redis, a database)
+    box_cpu_s_total: float  #: all processes of the host, without steal time
+    steal_s_total: float  #: time that the hypervisor gave to other guests
+    n_context_switches_total: int  #: context switches of the whole host
+    #: proportional set size of workers and descendants; None also: not measured this time
+    pss_bytes: int | None
+    n_processes: int  #: running worker processes
+    n_threads: int  #: threads of the worker processes
+    cpu_pressure_s_total: float | None  #: PSI: time in which at least one task waited for a core
     memory_pressure_s_total: float | None
     io_pressure_s_total: float | None
-    #: threads of the worker process that has the most; None: not seen. It is not stored
+    #: threads of the worker process that has the most; None: not observed; not stored
     n_threads_most: int | None = field(default=None, metadata={"stored": False})
-    #: threads that compute beside the layout's, since the look before; None: not judged. It is not stored
+    #: computing threads in addition to the layout's, since the previous usage; None: not judged; not stored
     computing: Computing | None = field(default=None, metadata={"stored": False})
 
     @property
@@ -227,7 +238,7 @@ class VoidReason:
     """The reason why a window is invalid."""
 
     slug: str  #: worker-died, wrong-layout, source-dry, ...; docs/messages.md explains each
-    detail: str  #: what was seen, with the figures
+    detail: str  #: explanation with the figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,17 +246,18 @@ class Window:
     """One stretch of steady state of one launch."""
 
     layout: Layout
-    index: int  #: 0, 1, ... within its launch
-    attempt: int  #: 1, 2, ...: a void window is taken again
+    index: int  #: position within its launch: 0, 1, ...
+    attempt: int  #: 1, 2, ...: an invalid window is measured again
     started_wall_s: float
     length_s: float
     n_done: int
     n_failed: int
-    samples: tuple[Sample, ...]  #: one a second, the edges included
-    usage: tuple[Usage, ...]  #: at least the two edges
-    readings: tuple[Reading, Reading]  #: of the probe, at the two edges
-    void: tuple[VoidReason, ...] = ()  #: empty: the window counts
-    requests: Requests | None = None  #: that ended in it; None: the feeder sends none, or does not look
+    samples: tuple[Sample, ...]  #: one per second, including both edges
+    usage: tuple[Usage, ...]  #: at least those of the two edges
+    readings: tuple[Reading, Reading]  #: readings of the probe at the two edges
+    void: tuple[VoidReason, ...] = ()  #: reasons why the window is invalid; empty: it is valid
+    #: requests that ended in it; None: the feeder sends no requests, or does not count them
+    requests: Requests | None = None
 
     @property
     def throughput_per_s(self) -> float:
@@ -256,9 +268,10 @@ class Window:
 # The number of active tasks, computed from the load average.
 
 
-STEP_S = 5.004  #: 5 s and a jiffy, with 250 of them to a second; 5.01 with 100, 5.001 with 1000
+STEP_S = 5.004  #: the kernel's interval: 5 s and one jiffy at 250 Hz; 5.01 at 100 Hz, 5.001 at 1000 Hz
 DECAY = 1884 / 2048
-SAFE_S = 1.9  #: from the middle of a step; samples a second apart show its ends to 0.5 s
+#: largest distance from the middle of a step; samples one second apart show the ends of steps to 0.5 s
+SAFE_S = 1.9
 _PRINT_ERROR = 0.01 / sqrt(12)  #: standard deviation of rounding to two decimals
 _LOAD_EVERY_S = 5.0  #: the kernel's LOAD_FREQ
 _LOAD_KEEPS = tuple(exp(-_LOAD_EVERY_S / 60.0 / minutes) for minutes in (1, 5, 15))
@@ -276,10 +289,10 @@ class LoadAverage:
     """
 
     def __init__(self, now_s: float, *, was_idle: bool = False) -> None:
-        self.values = [0.0, 0.0, 0.0]  #: of 1, 5 and 15 minutes
+        self.values = [0.0, 0.0, 0.0]  #: averages of 1, 5 and 15 minutes
         self._next_s = now_s + _LOAD_EVERY_S
         self._was_idle, self._first_s = was_idle, self._next_s
-        self._first: list[int] = []  #: tasks until the kernel would look for the first time
+        self._first: list[int] = []  #: numbers of tasks before the kernel's first update
 
     def advance(self, now_s: float, n_active: int) -> None:
         """Update the averages as often as the kernel would until *now_s*, with *n_active* tasks."""
