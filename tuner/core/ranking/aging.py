@@ -30,8 +30,8 @@ from tuner.core.text.figures import parse_size, render_exact_duration
 from tuner.core.warmup.report import is_judged
 from tuner.core.windows.memory_growth import LONG_S, MemoryGrowth
 
-LASTS_S = 3600.0  #: of windows, in each of both launches
-SHORTEST_S = 600.0  #: of a window; more of them would only cost retries
+LASTS_S = 3600.0  #: seconds of windows in each of the two launches
+SHORTEST_S = 600.0  #: shortest window, seconds; shorter ones would only need more retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,10 @@ class Due:
     """Both layouts that a race launches for longer, and the reason."""
 
     leader: Layout
-    rival: Layout | None  #: None: no other layout may be the best
-    loss: Estimate | None  #: of throughput, per hour; None: none is shown
-    growth: MemoryGrowth | None  #: that would exceed the limit or the host; None: none is shown
+    rival: Layout | None  #: second layout to launch; None: no other layout may be the best
+    loss: Estimate | None  #: loss of throughput per hour; None: not significant
+    #: memory growth that would exceed the limit or the host; None: not significant
+    growth: MemoryGrowth | None
 
     def proposals(self, window_s: float) -> list[Proposal]:
         """Return the launches of both; *window_s* is the length of the study's windows in seconds."""
@@ -131,8 +132,8 @@ class LongerLaunch:
     """A longer launch of a race's answer, and one of its closest rival."""
 
     leader: Halves
-    rival: Halves | None  #: None: it has none, or no valid window in both halves
-    within: float  #: the margin of the race
+    rival: Halves | None  #: halves of the rival's launch; None: no rival, or no valid window in both halves
+    within: float  #: margin of the race
 
     @property
     def late_ratio(self) -> float | None:
@@ -249,7 +250,7 @@ def race_without_leaks(case: Case) -> NextStep | None:
 # Whether launches of a layout lose throughput as they last.
 
 
-_LEAST_SE = 1e-6  #: of a slope, per hour; the noise of a simulation can be nothing at all
+_LEAST_SE = 1e-6  #: least standard error of a slope, per hour, because a simulation may have no noise
 
 
 def throughput_trends(

@@ -31,14 +31,15 @@ _JOINED = 4  # launches: two layouts that take turns, each twice
 class Standings:
     """Comparison of the layouts that can be compared."""
 
-    ranks: Mapping[Layout, int]  #: of those that may win
-    groups: Mapping[Layout, Group]  #: likewise
-    of_best: Mapping[Layout, OfBest]  #: likewise, without the best one: its group rests on nothing
-    values: Mapping[Layout, Estimate]  #: of the objective: items per second, or per CPU second
-    ratios: Mapping[Layout, Estimate | None]  #: to the current layout's value
+    ranks: Mapping[Layout, int]  #: ranks of the layouts that may win
+    groups: Mapping[Layout, Group]  #: groups of the layouts that may win
+    #: throughput of these layouts as a share of the best one's, without the best one itself
+    of_best: Mapping[Layout, OfBest]
+    values: Mapping[Layout, Estimate]  #: value of the objective: items per second, or per CPU second
+    ratios: Mapping[Layout, Estimate | None]  #: ratio to the current layout's value
     noise: Noise
-    notes: tuple[str, ...] = ()  #: what limits the comparison, a sentence each
-    boxes: Boxes | None = None  #: None: there is one
+    notes: tuple[str, ...] = ()  #: limitations of the comparison, one sentence each
+    boxes: Boxes | None = None  #: differences between hosts; None: there is one host
 
 
 def standings(

@@ -28,10 +28,12 @@ class AxisEffect:
 
     axis: str
     value: str
-    beside: str  #: the axis' first value that others are a pair with; else the first measured; else the first
-    ratio: Estimate | None  #: intervals of all effects hold together; None: no two layouts are a pair
-    n_pairs: int  #: of layouts that differ in this alone
-    n_measured: int  #: layouts with the value, where some with *beside* were measured too; else 0
+    #: reference value of the axis: the first that forms a pair with another, else the first measured, else
+    #: the first
+    beside: str
+    ratio: Estimate | None  #: intervals of all effects hold jointly; None: no two layouts form a pair
+    n_pairs: int  #: number of pairs of layouts that differ only in this value
+    n_measured: int  #: number of layouts with the value; 0 if no layout with *beside* was measured
 
 
 def axis_effects(axes: Mapping[str, Sequence[str]], side: Side, confidence: float) -> tuple[AxisEffect, ...]:
@@ -132,14 +134,14 @@ def _ratio(fitted: AdditiveFit, pairs: Sequence[tuple[int, int]], doubt: float) 
 # largest over a of the least U over b: for any b some a is better by its L at least; the best a is better
 # than any b by its U at most.
 
-#: why the two cannot be compared: one has no window, or none that could be ranked or loaded; no block joins
-#: them; nothing tells the noise
+#: Reason why two values cannot be compared: one has no window, no rank or no load; no block joins them; or
+#: the noise is unknown.
 Unknown = Literal["not-measured", "not-ranked", "load-too-small", "not-joined", "too-few-launches"]
-#: of two layouts' logarithms the difference, and half of an interval that holds for all pairs together (None:
-#: it has none); None: not comparable
+#: Difference of the logarithms of two layouts, and half of an interval that holds for all pairs jointly
+#: (None: no interval); None: not comparable.
 Gap = Callable[[Layout, Layout], tuple[float, float | None] | None]
 
-_NO_MORE = 1000.0  #: an interval that reaches this many times as far as its middle says nothing
+_NO_MORE = 1000.0  #: an interval wider than this many times its middle is no information
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +151,11 @@ class AxisBest:
     axis: str
     value: str
     beside: str
-    layout: Layout | None  #: the best one with *value*; None: none could be ranked
-    layout_beside: Layout | None  #: the best one with *beside*, likewise
-    ratio: Estimate | None  #: intervals of all of them hold together; None: not known
-    unknown: Unknown | None = None  #: why there is no ratio, or one without an interval
-    unknown_of: str | None = None  #: the value that is to blame; None: neither
+    layout: Layout | None  #: best layout with *value*; None: no rank
+    layout_beside: Layout | None  #: best layout with *beside*; None: no rank
+    ratio: Estimate | None  #: intervals of all values hold jointly; None: unknown
+    unknown: Unknown | None = None  #: reason why there is no ratio, or one without an interval
+    unknown_of: str | None = None  #: value that causes it; None: neither
 
 
 def axis_bests(

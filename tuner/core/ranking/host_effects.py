@@ -23,7 +23,7 @@ from tuner.core.stats.quantiles import f_quantile, student_t_quantile, studentiz
 from tuner.core.stats.two_way_anova import AdditiveFit
 from tuner.core.stats.variance import MeanSquare, estimate_sd, estimate_sd_beyond
 
-_ROUNDING = 1e-9  #: rounding alone must not tell anything apart
+_ROUNDING = 1e-9  #: a difference of this size is rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class BoxLevel:
     """Speed of one host over all layouts."""
 
     box: str
-    level: Estimate  #: as a ratio of the mean of all boxes; the intervals of all boxes hold together
-    n_launches: int  #: that count
+    level: Estimate  #: ratio to the mean of all hosts; the intervals of all hosts hold jointly
+    n_launches: int  #: number of valid launches
     n_blocks: int
 
     @property
@@ -48,8 +48,8 @@ class Collapse:
     layout: Layout
     best_on: str
     worse_on: str
-    than: Layout  #: measured best there
-    ratio: Estimate  #: of what *than* gives there; what is said of all boxes holds together
+    than: Layout  #: layout that measured best on *worse_on*
+    ratio: Estimate  #: ratio to the throughput of *than* there; intervals of all hosts hold jointly
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Boxes:
     """Differences between two hosts or more. Standard deviations are ratios; None: cannot be estimated."""
 
     levels: tuple[BoxLevel, ...]
-    between: Estimate | None  #: standard deviation from box to box, drift taken off where that is known
-    drifts: bool  #: whether the drift of boxes is known, and levels so have intervals
-    apart: Estimate | None  #: standard deviation of what a layout has more on one box than on others
-    is_apart: bool | None  #: whether that is shown to be there
-    collapses: tuple[Collapse, ...]  #: of each layout the worst; who loses most first
+    between: Estimate | None  #: standard deviation between hosts, without drift if the drift is known
+    drifts: bool  #: whether the drift of hosts is known, so that levels have intervals
+    apart: Estimate | None  #: standard deviation of the host-by-layout interaction
+    is_apart: bool | None  #: whether the host-by-layout interaction is significant
+    collapses: tuple[Collapse, ...]  #: worst case of each layout, largest loss first
     confidence: float
 
     @property

@@ -12,9 +12,9 @@ from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile, student_t_tail
 
-LEVEL = 0.01  #: significance level on one host, of all moments together
-LEAST_RATIO = 0.03  #: a smaller change is not reported
-LEAST_LAUNCHES = 3  #: before and after the change
+LEVEL = 0.01  #: significance level on one host, for all moments jointly
+LEAST_RATIO = 0.03  #: smallest change that is reported
+LEAST_LAUNCHES = 3  #: fewest launches before the change, and after it
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ State = Literal["leads", "tied", "open", "behind", "kept-out", "left-out", "fail
 Stage = Literal["running", "over", "at-rest"]
 
 _ORDER: tuple[State, ...] = get_args(State)
-_NAMES_ONE = ("race", "all")  #: strategies that name a layout
+_NAMES_ONE = ("race", "all")  #: strategies that name a best layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,14 @@ class LayoutStatus:
 
     layout: Layout
     state: State
-    value: Estimate  #: items per 10 minutes, or items per CPU second where that is the objective
-    behind_ratio: float | None  #: so much slower than the leader, at least; None: nobody can say
-    n_windows: int  #: that count
+    value: Estimate  #: items per 10 minutes, or items per CPU second if that is the objective
+    behind_ratio: float | None  #: least distance behind the leader, as a share; None: unknown
+    n_windows: int  #: number of valid windows
     n_void: int
-    reason: str | None = None  #: why it is kept out, left out, cannot be run, or has no window that counts
-    verdict: Verdict | None = None  #: whether it keeps the limits; None: there are none, or nobody says yet
-    beside: Estimate | None = None  #: the interval that its state rests on, as *value*; None: not known
+    reason: str | None = None  #: reason why it is kept out, left out, cannot run, or has no valid window
+    #: whether it keeps the limits; None: there are no limits, or it is not known yet
+    verdict: Verdict | None = None
+    beside: Estimate | None = None  #: interval behind its state, in the unit of *value*; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,13 @@ class Board:
 
     study: StudyRecord
     stage: Stage
-    places: tuple[LayoutStatus, ...]  #: the leader first, those not seen last
-    answer: Answer | None  #: None: its strategy names no layout
+    places: tuple[LayoutStatus, ...]  #: leader first, layouts without a window last
+    answer: Answer | None  #: None: the strategy names no layout
     live: Live | None = None
-    last: WindowRecord | None = None  #: the last window; None: none yet, or it is told elsewhere
-    rest_s: float | None = None  #: what it is expected to take still, where nobody measures; None: unknown
-    is_spent: bool = False  #: its budget has no room for what is to be measured next
-    n_boxes: int = 1  #: that it is measured on, or was
+    last: WindowRecord | None = None  #: last window; None: there is none yet, or it is shown elsewhere
+    rest_s: float | None = None  #: expected rest of a study that is not running, seconds; None: unknown
+    is_spent: bool = False  #: whether the budget has no room for the next measurement
+    n_boxes: int = 1  #: number of hosts that measure or measured it
 
     @property
     def n_windows(self) -> int:

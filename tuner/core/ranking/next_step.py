@@ -44,10 +44,10 @@ from tuner.core.ranking.step_case import (
 )
 from tuner.core.text.figures import list_names, percent, pluralize, render_exact_duration, render_rest
 
-PATIENCE_S = 12 * 3600.0  #: a rest that is no longer than a night is measured; a longer one is too noisy
+PATIENCE_S = 12 * 3600.0  #: longest rest worth measuring: a night; with a longer one the study is too noisy
 SLICES = ("--slices", "auto")
-FEW_LAUNCHES = 3  #: of a layout; fewer say little of the noise
-MARGINS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3)  #: to ask for instead of a smaller one
+FEW_LAUNCHES = 3  #: fewer launches of a layout give little information on the noise
+MARGINS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3)  #: larger margins that are proposed
 
 
 def next_step(study: StudyRecord, ranking: Ranking, facts: Facts) -> NextStep:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tuner.core.model.diagnosis.sizing import Rule
     from tuner.core.ranking.ranked import Ranking
 
-#: why a study that nobody measures goes no further
+#: reason why a study that is not running has ended
 Ending = Literal["over", "out-of-budget", "cut-off"]
 
 
@@ -21,17 +21,18 @@ Ending = Literal["over", "out-of-budget", "cut-off"]
 class Overview:
     """A study, its results so far, and the launch that runs."""
 
-    name: str  #: of its file, without the folder
+    name: str  #: name of its file without the folder
     study: StudyRecord
     ranking: Ranking
-    launches: Sequence[tuple[int, LaunchRecord]]  #: with their ids, in the order they were started
-    windows: Sequence[WindowRecord]  #: in the order they were taken, void ones included
-    explanation: Explanation | str  #: what binds its layouts, or why that is not known
-    rules: Sequence[Rule] = ()  #: to size it by; none where they are not known
-    live: Live | None = None  #: None: nobody measures at the moment, or whoever does has not said a word yet
-    is_held: bool = False  #: a tuner has the file open to write into it
-    is_over: bool | None = None  #: nothing is left to be measured; None: the file alone does not tell
-    rest_s: float | None = None  #: what is expected to be left; None: the file alone does not tell
-    is_spent: bool = False  #: its budget has no room for what is to be measured next
-    can_slice: bool = False  #: the study had no slices, but its layouts can take turns; False: or not known
-    boxes: Sequence[BoxRecord] = ()  #: of a fleet, as they joined; none: it was measured on one
+    launches: Sequence[tuple[int, LaunchRecord]]  #: launches with their ids, in the order of their starts
+    windows: Sequence[WindowRecord]  #: windows in the order of measurement, including invalid ones
+    explanation: Explanation | str  #: bottlenecks of its layouts, or the reason why they are unknown
+    rules: Sequence[Rule] = ()  #: sizing rules; empty: unknown
+    live: Live | None = None  #: live status; None: the study is not running, or has not reported yet
+    is_held: bool = False  #: whether a tuner has the file open for writing
+    is_over: bool | None = None  #: whether nothing is left to measure; None: not known from the file alone
+    rest_s: float | None = None  #: expected rest, seconds; None: not known from the file alone
+    is_spent: bool = False  #: whether the budget has no room for the next measurement
+    #: True: the study had no slices, but its layouts can take turns; False: otherwise, or unknown
+    can_slice: bool = False
+    boxes: Sequence[BoxRecord] = ()  #: hosts of a fleet in the order of joining; empty: measured on one host

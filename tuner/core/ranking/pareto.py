@@ -21,7 +21,7 @@ from tuner.core.stats.two_way_anova import Observation
 Cost = Literal["load", "memory", "cpu"]
 COSTS: tuple[Cost, ...] = get_args(Cost)
 
-#: matches: as much within the margin; open: cannot be told apart; less: surely less
+#: matches: within the margin; open: not significantly different; less: significantly less
 Kind = Literal["matches", "open", "less"]
 _MOST = {"matches": 3, "open": 2, "less": 3}  # most reported trades of each kind
 
@@ -32,7 +32,7 @@ class Traded(NamedTuple):
     layout: Layout
     block: int
     throughput: float  #: above 0
-    cost: float | None  #: None: not seen
+    cost: float | None  #: None: not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,12 @@ class FrontPlace:
     """One layout compared with the front."""
 
     layout: Layout
-    is_on_front: bool | None  #: False: surely dominated; None: cannot be told
-    dominated_by: Layout | None  #: surely faster and surely cheaper; the fastest of such
+    is_on_front: bool | None  #: False: significantly dominated; None: not known
+    #: fastest of the layouts that are significantly faster and cheaper; None: there is none
+    dominated_by: Layout | None
     cost: float  #: mean over launches
-    throughput_ratio: Estimate  #: to the reference's
-    cost_ratio: Estimate  #: to the reference's
+    throughput_ratio: Estimate  #: ratio to the reference
+    cost_ratio: Estimate  #: ratio to the reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,10 @@ class Trade:
     """A layout that costs significantly less than another one, and its throughput in comparison."""
 
     layout: Layout
-    against: Layout  #: one of the two is the reference
+    against: Layout  #: other layout; one of the two is the reference
     kind: Kind
-    throughput_ratio: Estimate  #: the layout's to the other's
-    cost_ratio: Estimate  #: likewise
+    throughput_ratio: Estimate  #: ratio of the layout to the other
+    cost_ratio: Estimate  #: ratio of the layout to the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,10 @@ class Front:
     """Pareto front of throughput and one cost."""
 
     cost: Cost
-    reference: Layout | None  #: the fastest as measured; None: there is nothing to compare
-    places: tuple[FrontPlace, ...]  #: the fastest first
-    trades: tuple[Trade, ...]  #: what is worth telling: matches first, the largest saving first
-    within: float  #: the margin of a match, as a share
+    reference: Layout | None  #: fastest measured layout; None: there is nothing to compare
+    places: tuple[FrontPlace, ...]  #: fastest first
+    trades: tuple[Trade, ...]  #: trades to report: matches first, and the largest saving first
+    within: float  #: margin of a match, as a share
     confidence: float
 
 

@@ -38,16 +38,19 @@ if TYPE_CHECKING:
 class LatencySeen:
     """Latency of a layout's requests: geometric means over launches."""
 
-    p50_s: float | None  #: None: too few requests to say
+    p50_s: float | None  #: None: too few requests
     p95_s: float | None
     p99_s: float | None
-    n_requests: int  #: failed ones included
-    failed_ratio: float | None  #: 0..1
-    rate_per_s: float | None  #: so many became due a second, mean over launches; None: closed loop
-    capacity_per_s: float | None  #: of which throughput in a closed loop that is a share; None: of none
-    #: mean connections of each worker process, the most first; None: not to be seen
+    n_requests: int  #: number of requests, including failed ones
+    failed_ratio: float | None  #: share of failed requests, 0..1
+    #: rate at which requests became due, per second, mean over launches; None: closed loop
+    rate_per_s: float | None
+    #: throughput in a closed loop, of which the rate is a share; None: the rate is no share
+    capacity_per_s: float | None
+    #: mean connections of each worker process, largest first; None: not observable
     connections_per_worker: tuple[float, ...] | None = None
-    starved_ratio: float | None = None  #: of the threads' time, left without a request by uneven connections
+    #: share of the threads' time without a request because of uneven connections
+    starved_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +58,31 @@ class RankedLayout:
     """One row of the ranking. Values that were not measured are None."""
 
     layout: Layout
-    rank: int | None  #: 1 + the number of layouts that are significantly better; None: not ranked
+    rank: int | None  #: 1 + number of significantly better layouts; None: not ranked
     throughput_per_10min: Estimate
     load1_mean: float | None
     load1_max: float | None
     n_active_mean: float | None
-    n_active_from_load1: float | None  #: the same, as the kernel's load1 remembers it
-    cpu_ratio: float | None  #: service CPU / (cores x time), with the cores that were really there
+    n_active_from_load1: float | None  #: mean number of active tasks, computed from load1
+    cpu_ratio: float | None  #: service CPU / (cores x time), for the cores that the host offers
     pss_bytes: float | None  #: mean over windows
-    n_windows: int  #: windows that count
+    n_windows: int  #: number of valid windows
     n_void: int
-    group: Group | None = None  #: beside the best one; None: not ranked
-    of_best: OfBest | None = None  #: what the group rests on; None: it is the best, or is not ranked
+    group: Group | None = None  #: group compared with the best layout; None: not ranked
+    of_best: OfBest | None = None  #: comparison behind the group; None: it is the best, or not ranked
     ratio_to_current: Estimate | None = (
-        None  #: throughput / the current layout's; the interval is Tukey's, as the rank
+        None  #: ratio to the current layout's throughput, with Tukey's interval as for the rank
     )
-    reason: str | None = None  #: why there is no rank
-    items_per_cpu_s: Estimate | None = None  #: of the service and its backends; None: not asked for
-    verdict: Verdict | None = None  #: whether it keeps the limits; None: there are none
-    behind_ratio: float | None = None  #: so much slower than a claim's answer, at least; None: not known
-    bound_by: tuple[What, ...] = ()  #: what binds it, the most first; empty: not known
-    latency: LatencySeen | None = None  #: None: not known
-    #: change of throughput as a launch lasts, in means per hour; None: no launch shows it
+    reason: str | None = None  #: reason why it has no rank
+    #: items per CPU second of the service and its backends; None: not requested
+    items_per_cpu_s: Estimate | None = None
+    verdict: Verdict | None = None  #: whether it keeps the limits; None: there are no limits
+    behind_ratio: float | None = None  #: least distance behind a claim's answer, as a share; None: unknown
+    bound_by: tuple[What, ...] = ()  #: bottlenecks, most important first; empty: unknown
+    latency: LatencySeen | None = None  #: None: unknown
+    #: change of throughput during a launch, in means per hour; None: its launches give no estimate
     trend_per_h: Estimate | None = None
-    memory_growth: MemoryGrowth | None = None  #: None: its launches are too short, or nobody looked
+    memory_growth: MemoryGrowth | None = None  #: None: its launches are too short, or memory was not measured
 
     @property
     def is_kept_out(self) -> bool:
@@ -99,28 +103,32 @@ class Ranking:
     confidence: float
     current: Layout | None
     noise: Noise
-    notes: tuple[str, ...] = ()  #: what limits the comparison, a sentence each
+    notes: tuple[str, ...] = ()  #: limitations of the comparison, one sentence each
     objective: str = "throughput"
     limits: tuple[Limit, ...] = ()
-    fronts: tuple[Front, ...] = ()  #: one per cost that was asked for
-    settling: tuple[str, ...] = ()  #: of launches that never settled beyond chance, a sentence each
+    fronts: tuple[Front, ...] = ()  #: one per requested cost
+    settling: tuple[str, ...] = ()  #: sentences on more launches without a steady state than by chance
     claim: Claim | None = (
-        None  #: of an adaptive study; then ranks follow from it, see `tuner.core.ranking.race_result`
+        None  #: claim of an adaptive study, which determines the ranks: see `tuner.core.ranking.race_result`
     )
-    axes: tuple[AxisEffect, ...] = ()  #: what each axis of the service alone changes
-    unbound: str | None = None  #: why it is not known what binds the layouts, a sentence; None: it is
-    boxes: Boxes | None = None  #: what the boxes do, by what the ranking is by; None: there is one
-    wider: Wider | None = None  #: that larger layouts give more than the answer; None: nothing shows it
-    next_step: NextStep | None = None  #: what to do next; None: not decided
-    never_settled: NeverSettled = NONE_JUDGED  #: how many launches did not settle, beside chance
-    settling_facts: tuple[str, ...] = ()  #: the same in a sentence, where chance explains it
-    within: float = WITHIN  #: the margin of what is tied
-    others: Others | None = None  #: what others took of the host; None: no window counts
-    gaps: PairGaps | None = None  #: between all layouts, where the service has axes; None: it has none
-    axis_names: tuple[str, ...] = ()  #: of the service's axes, in their order
-    horizon_s: float = HORIZON_S  #: after a start, until when the memory limit is to be kept
-    speed_changes: tuple[SpeedChange, ...] = ()  #: of hosts that became slower or faster
-    longer: LongerLaunch | None = None  #: of a race whose answer falls or grows; None: there was none
+    axes: tuple[AxisEffect, ...] = ()  #: effect of each axis of the service by itself
+    unbound: str | None = None  #: reason why the bottlenecks are unknown, a sentence; None: they are known
+    boxes: Boxes | None = None  #: differences between hosts in the ranked value; None: there is one host
+    #: evidence that larger layouts are faster than the answer; None: there is none
+    wider: Wider | None = None
+    next_step: NextStep | None = None  #: recommended next step; None: not determined
+    #: number of launches that did not become steady, and the number expected by chance
+    never_settled: NeverSettled = NONE_JUDGED
+    settling_facts: tuple[str, ...] = ()  #: sentences on such launches if chance explains them
+    within: float = WITHIN  #: margin of tied layouts
+    others: Others | None = None  #: CPU that other processes used; None: no window is valid
+    #: differences between all layouts, if the service has axes; None: it has none
+    gaps: PairGaps | None = None
+    axis_names: tuple[str, ...] = ()  #: names of the service's axes, in their order
+    horizon_s: float = HORIZON_S  #: time after a start for which the memory limit must hold, seconds
+    speed_changes: tuple[SpeedChange, ...] = ()  #: hosts that became slower or faster
+    #: longer launches of a race whose answer slows down or grows; None: there were none
+    longer: LongerLaunch | None = None
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:
@@ -216,11 +224,11 @@ class RankingOptions:
 
     objective: Objective | None = None
     limits: tuple[Limit, ...] = ()
-    costs: tuple[Cost, ...] = ()  #: what throughput is to be set against
-    within: float | None = None  #: the margin within which layouts match, as a share
-    boxes: tuple[str, ...] = ()  #: the only ones that are looked at; none: all
-    without_boxes: tuple[str, ...] = ()  #: left out
-    horizon_s: float | None = None  #: after a start, until when the memory limit is to be kept
+    costs: tuple[Cost, ...] = ()  #: costs to compare with throughput
+    within: float | None = None  #: margin within which layouts match, as a share
+    boxes: tuple[str, ...] = ()  #: names of the only hosts that are used; empty: all
+    without_boxes: tuple[str, ...] = ()  #: names of the hosts that are left out
+    horizon_s: float | None = None  #: time after a start for which the memory limit must hold, seconds
 
     def objective_of(self, study: StudyRecord) -> str:
         """Return the objective, which is to be maximized."""

@@ -66,7 +66,8 @@ _SUMS = (
     *("length_s", "load", "active", "active_s", "from_load1", "from_load1_s", "cpu_s", "pss_bytes", "n_pss"),
     "n_windows",
 )
-_sums_of = attrgetter(*_SUMS)  #: one look at a launch: a study may have 20 000
+#: gets all values of a launch in one call, because a study may have 20 000 launches
+_sums_of = attrgetter(*_SUMS)
 
 
 def rank(

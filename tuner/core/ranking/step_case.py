@@ -45,11 +45,12 @@ Slug = Literal[
 ]
 SLUGS: tuple[Slug, ...] = get_args(Slug)
 
-#: why windows are invalid though the service ran as usual: the host was not quiet
+#: reasons for an invalid window that are due to the host and not the service
 OF_HOST = ("disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled")
-_MOST_LAYOUTS = 12  #: that a command names; a race for more begins with all layouts
-NOISY_SD = 0.05  #: of the throughput between launches of a layout; quiet hosts have 1 to 2 %
-MOST_INVALID = 0.25  #: of the windows of a study without an answer; a larger share has a cause to be mended
+_MOST_LAYOUTS = 12  #: most layouts named in a command; a race with more begins with all layouts
+NOISY_SD = 0.05  #: standard deviation of throughput between launches of a layout; quiet hosts have 1 to 2 %
+#: share of invalid windows of a study without an answer, above which their cause must be fixed
+MOST_INVALID = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +58,24 @@ class NextStep:
     """The next step for the user: the reason, and the words of one command."""
 
     slug: Slug
-    sentence: str  #: why, and what the command does; ends with a colon
-    words: tuple[str, ...]  #: of the command, not quoted
+    sentence: str  #: reason, and effect of the command; ends with a colon
+    words: tuple[str, ...]  #: words of the command, not quoted
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Facts, in addition to the study and its ranking, that a next step depends on."""
 
-    file: str  #: of the study, as it is to be typed
-    ending: Ending | None = None  #: why nothing more is measured; None: not known, or not asked
-    is_held: bool = False  #: a tuner measures the study now
-    invalid: Mapping[str, int] = field(default_factory=dict)  #: reason -> windows
-    n_launches: int = 1  #: that were begun
-    n_failed: int = 0  #: of these, for a reason of their own
-    n_invalid: int = 0  #: windows that are, each once, whatever its reasons
-    n_of_host: int = 0  #: of these, that have a reason of `OF_HOST`
-    can_slice: bool = False  #: the study had no slices, but its layouts can take turns; False: or not known
+    file: str  #: path of the study as the user types it
+    ending: Ending | None = None  #: reason why the study has ended; None: unknown, or not checked
+    is_held: bool = False  #: whether a tuner measures the study now
+    invalid: Mapping[str, int] = field(default_factory=dict)  #: reason -> number of windows
+    n_launches: int = 1  #: number of started launches
+    n_failed: int = 0  #: number of launches with an error of their own
+    n_invalid: int = 0  #: number of invalid windows, each counted once regardless of its reasons
+    n_of_host: int = 0  #: number of invalid windows with a reason in `OF_HOST`
+    #: True: the study had no slices, but its layouts can take turns; False: otherwise, or unknown
+    can_slice: bool = False
 
 
 def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Facts:
@@ -257,8 +259,8 @@ def most_used(finding: LimitVerdict) -> float:
 # Whether the answer lies at the edge of the measured layouts, while none of its stations is full.
 
 
-_MOST_DOUBLINGS = 6  #: that are proposed at once
-_NAMES_ONE = ("race", "all")  #: strategies that name a layout
+_MOST_DOUBLINGS = 6  #: most doublings that are proposed at once
+_NAMES_ONE = ("race", "all")  #: strategies that name a best layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +268,12 @@ class Wider:
     """Finding that more threads, or processes, than those of the answer give more throughput."""
 
     leader: Layout
-    is_sure: bool  #: threads wait for nothing that items share: more of them will give more; else they may
-    cpu_ratio: float | None  #: of the cores, what the service uses
-    larger: tuple[Layout, ...]  #: to measure next, smallest first; empty: *refused* says why there is none
-    refused: str = ""  #: what keeps larger ones out, as part of a sentence; empty: nothing does
+    #: True: threads wait for nothing that items share, so more threads will help; False: they may help
+    is_sure: bool
+    cpu_ratio: float | None  #: share of the cores that the service uses
+    larger: tuple[Layout, ...]  #: layouts to measure next, smallest first; empty: see *refused*
+    #: reason why larger layouts are not possible, as part of a sentence; empty: there is none
+    refused: str = ""
 
     @property
     def sentence(self) -> str:

@@ -28,7 +28,7 @@ from tuner.core.stats.interval import Estimate, ratio_around, spread_with_blocks
 from tuner.core.stats.quantiles import student_t_quantile
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
-_NO_MORE = 1000.0  #: an interval that reaches this many times as far as its middle says nothing
+_NO_MORE = 1000.0  #: an interval wider than this many times its middle is no information
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Side:
     """Values of the launches of one study."""
 
     launches: Sequence[Launched]
-    is_adaptive: bool = False  #: what was launched, and how often, was chosen by what came before
+    is_adaptive: bool = False  #: whether earlier results determined the launches and their number
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,11 @@ class LayoutChange:
     """One layout that both studies measured; ratios are the second study's to the first's."""
 
     layout: Layout
-    ratio: Estimate  #: the interval holds together with those of all other layouts
-    beside: Estimate | None  #: the ratio divided by the shared one, likewise; None: not comparable
+    ratio: Estimate  #: the intervals of all layouts hold jointly
+    #: ratio divided by *shared*; the intervals of all layouts hold jointly; None: not comparable
+    beside: Estimate | None
     n_launches: tuple[int, int]
-    levels: tuple[float, float]  #: what it gave in either study, on which the ratio rests
+    levels: tuple[float, float]  #: values in both studies from which the ratio is computed
 
     @property
     def has_changed(self) -> bool:
@@ -64,9 +65,9 @@ class LayoutChange:
 class Changes:
     """Changes of one figure, such as the throughput, from one study to the other."""
 
-    layouts: tuple[LayoutChange, ...]  #: in the first study's order
-    shared: Estimate | None  #: geometric mean of the ratios; its interval holds by itself. None: no layout
-    n_shared: int  #: of so many layouts
+    layouts: tuple[LayoutChange, ...]  #: in the order of the first study
+    shared: Estimate | None  #: geometric mean of the ratios; its interval holds separately; None: no layout
+    n_shared: int  #: number of layouts in *shared*
     n_blocks: tuple[int, int]
     confidence: float
 
@@ -144,8 +145,8 @@ def ratio_within(side: Side, one: Layout, other: Layout, confidence: float) -> E
 class PairGaps:
     """Differences between any two layouts of one study; all intervals hold together."""
 
-    fitted: _Fitted | None  #: None: nothing was launched
-    compared: Comparison | None  #: of a fixed plan; None: adaptive
+    fitted: _Fitted | None  #: None: there are no launches
+    compared: Comparison | None  #: comparison of a study with a fixed plan; None: the study is adaptive
     confidence: float
 
     @classmethod

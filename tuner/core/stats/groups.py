@@ -24,8 +24,8 @@ from tuner.core.stats.quantiles import student_t_quantile, student_t_tail, stude
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
 Group = Literal["best-or-tied", "not-ruled-out", "slower"]
-GROUPS: tuple[Group, ...] = get_args(Group)  #: in the order of a ranking
-FAR = 2.0  #: margins: a layout that may be further behind than that is not called tied
+GROUPS: tuple[Group, ...] = get_args(Group)  #: groups in the order of a ranking
+FAR = 2.0  #: distance in margins; a layout that may be further behind is not called tied
 _HALVINGS = 60
 
 
@@ -33,21 +33,23 @@ _HALVINGS = 60
 class Beside:
     """One layout compared with the named layout."""
 
-    n_launches: int  #: of its own, or of the named layout's where those are fewer
-    is_told_apart: bool  #: some layout is better, at the confidence of all pairs at once
-    share: float  #: what it measured, as a share of what the named layout did
+    n_launches: int  #: number of its launches, or of the named layout's if those are fewer
+    #: whether some layout is significantly better, at the confidence of all pairs jointly
+    is_told_apart: bool
+    share: float  #: measured value as a share of the named layout's
     far_doubt: (
         float | None
-    )  #: probability that it is behind by more than FAR margins; None: no noise is known
+    )  #: probability that it is behind by more than FAR margins; None: the noise is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class OfBest:
     """Throughput of a layout as a share of the best one's: the interval that its group rests on."""
 
-    ratio: Estimate  #: the interval holds for all pairs at once; it has no ends where nothing is claimed
-    least: float | None = None  #: at least so much, by itself at the same confidence; None: not known
-    n_to_decide: int | None = None  #: launches, of it and the best one, that would decide; None: not known
+    ratio: Estimate  #: interval for all pairs jointly; without ends if nothing is claimed
+    least: float | None = None  #: lower bound for this layout alone, at the same confidence; None: unknown
+    #: number of further launches, of it and the best one, that would decide; None: unknown
+    n_to_decide: int | None = None
 
 
 def group_of(beside: Beside, *, within: float, confidence: float) -> Group:
@@ -141,10 +143,10 @@ class Comparison:
     """Comparison of every pair of layouts, which are numbered as in the fit."""
 
     fit: AdditiveFit
-    limit: float | None  #: in standard errors of a difference; None: there is no noise to measure it against
-    n_launches: Sequence[int]  #: of each layout
-    confidence: float  #: of all pairs together
-    own_noise: OwnNoise | None = None  #: of each layout; None: one variance is that of all
+    limit: float | None  #: significant difference in standard errors; None: the noise is unknown
+    n_launches: Sequence[int]  #: number of launches of each layout
+    confidence: float  #: confidence of all pairs jointly
+    own_noise: OwnNoise | None = None  #: noise of each layout; None: all have the same variance
     _reaches: tuple[float, ...] = ()  # of one launch of each layout, by its own noise
 
     def half_width(self, one: int, other: int) -> float | None:

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 # The error of the mean of all blocks if the host drifts slowly.
 
-LEAST_BLOCKS = 3  #: two have no order that separates slow drift from fast
-_PRIOR = 0.12  #: of slow drift, all cases together
-_REACHES = (0.6, 0.15)  #: over which share of the blocks the correlation falls to 1 / e
-_SIZES = (0.25, 1.0, 4.0, 16.0)  #: variance of the slow part, in variances of the part without memory
-_MOST_COSINES = 40  #: that are weighed one by one; those of more turns hold no slow drift
-_LEAST_WEIGHT = 5e-3  #: cases less likely than that are left out
+LEAST_BLOCKS = 3  #: fewer blocks cannot separate slow drift from fast drift
+_PRIOR = 0.12  #: prior probability of slow drift, all cases together
+_REACHES = (0.6, 0.15)  #: share of the blocks over which the correlation falls to 1 / e
+#: variance of the slow part, as a multiple of the variance of independent blocks
+_SIZES = (0.25, 1.0, 4.0, 16.0)
+_MOST_COSINES = 40  #: number of cosines weighted separately; faster ones contain no slow drift
+_LEAST_WEIGHT = 5e-3  #: less likely cases are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class DriftPart:
     """One case of drift, with the variance of the mean of all blocks."""
 
     weight: float
-    times: float  #: the variance, in units of that of independent blocks
-    of_blocks: float  #: part of the mean square between blocks that stays, with the slow part taken out
+    times: float  #: variance of the mean, as a multiple of that of independent blocks
+    of_blocks: float  #: share of the mean square between blocks that remains without the slow part
 
 
 INDEPENDENT = (DriftPart(1.0, 1.0, 1.0),)
@@ -92,14 +93,14 @@ def _variance_of_mean(memory: float, n: int) -> float:
     return (1 + memory) / (1 - memory) / n - 2 * memory * (1 - memory**n) / (n * (1 - memory)) ** 2
 
 
-BEYOND_NUMBERS = 100.0  #: on the logarithmic scale: an interval that reaches so far says nothing
+BEYOND_NUMBERS = 100.0  #: on the logarithmic scale; a wider interval is no information
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A figure and its interval; ``low`` and ``high`` are None if the data give no interval."""
 
-    mean: float | None  #: None: there is nothing to take it from
+    mean: float | None  #: None: there are no values
     low: float | None = None
     high: float | None = None
 
@@ -114,9 +115,9 @@ def ratio_around(gap: float, reach: float | None) -> Estimate:
 class LaunchMean(NamedTuple):  # faster to create than a frozen dataclass: there may be 20 000
     """Mean throughput of one launch."""
 
-    layout: int  #: 0, 1, ... as in the fit
+    layout: int  #: number of the layout in the fit: 0, 1, ...
     block: int
-    throughput_per_s: float  #: over all its windows that count
+    throughput_per_s: float  #: throughput over all its valid windows
     n_windows: int
     window_ss: float  #: sum of squared differences of its windows from their mean, as ratios of that mean
 
@@ -289,7 +290,7 @@ def wilson_interval(n_hits: int, n: int, confidence: float = CONFIDENCE) -> tupl
     return (0.0 if n_hits == 0 else middle - reach), (1.0 if n_hits == n else middle + reach)
 
 
-_HALVINGS = 60  #: beyond what a float can tell
+_HALVINGS = 60  #: more steps than the precision of a float needs
 
 
 def exact_interval(n_hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:

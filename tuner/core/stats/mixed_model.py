@@ -28,9 +28,11 @@ class OnBox:
 
     layout: int
     box: int
-    part: int  #: of the box: layouts of different parts share no block there, and are not compared there
-    value: float  #: as the part's blocks are on average
-    variance: float  #: of *value* from the noise of launches, blocks given, per unit of that noise
+    #: part of the host; layouts of different parts share no block there, and are not compared there
+    part: int
+    value: float  #: value in an average block of the part
+    #: variance of *value* from the noise of launches, for given blocks, per unit of that noise
+    variance: float
     n_launches: int
 
 
@@ -39,10 +41,10 @@ class BoxTable:
     """Every layout on every host, without the drift of hosts; hosts and layouts are numbered from 0."""
 
     values: tuple[OnBox, ...]
-    fits: tuple[AdditiveFit, ...]  #: per box, its layouts numbered as in *layouts_of*
-    layouts_of: tuple[tuple[int, ...], ...]  #: per box
+    fits: tuple[AdditiveFit, ...]  #: fit of each host; its layouts have the numbers of *layouts_of*
+    layouts_of: tuple[tuple[int, ...], ...]  #: layouts of each host
     n_layouts: int
-    within: AdditiveFit  #: noise and drift, of all boxes together; its components are the boxes
+    within: AdditiveFit  #: noise and drift of all hosts together; its components are the hosts
 
     @property
     def n_boxes(self) -> int:

@@ -21,13 +21,14 @@ from statistics import NormalDist
 from tuner.core.stats.quantiles import falling_root, student_t_quantile, tail_beyond
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation
 
-LEAST_LAYOUTS = 3  #: of two, the noise is that of their difference, whichever of them makes it
-_WIDTHS = ((0.5, 0.25), (1.0, 0.25), (2.0, 0.25))  #: degrees of freedom, and how likely at first
-_ROUNDS = 3  #: of weighing blocks by the precision that the round before gave
-_LEAST_SHARE = 1e-8  #: of the pooled variance: no layout's own estimate is below it
+#: with two layouts, only the noise of their difference is known, not which of them causes it
+LEAST_LAYOUTS = 3
+_WIDTHS = ((0.5, 0.25), (1.0, 0.25), (2.0, 0.25))  #: degrees of freedom, and prior probability
+_ROUNDS = 3  #: number of rounds that weigh blocks by the precision from the round before
+_LEAST_SHARE = 1e-8  #: least own variance of a layout, as a share of the pooled variance
 _HALVINGS = 25
-_LEAST_WEIGHT = 2e-3  #: cases less likely than that are left out
-_FAR = 100.0  #: doublings: more than any mixture reaches below where its search begins
+_LEAST_WEIGHT = 2e-3  #: less likely cases are left out
+_FAR = 100.0  #: doublings; no mixture reaches further below the start of its search
 _NORMAL = NormalDist()
 
 
@@ -36,8 +37,8 @@ class NoisePart:
     """One case of noise, with the variances of all layouts."""
 
     weight: float
-    variances: tuple[float, ...]  #: of one launch, per layout
-    df: tuple[float, ...]  #: degrees of freedom of each
+    variances: tuple[float, ...]  #: variance of one launch of each layout
+    df: tuple[float, ...]  #: degrees of freedom of each variance
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from typing import NamedTuple
 class Observation(NamedTuple):
     """One launch, on the logarithmic scale."""
 
-    layout: int  #: 0, 1, ...
-    block: int  #: 0, 1, ...
+    layout: int  #: number of the layout: 0, 1, ...
+    block: int  #: number of the block: 0, 1, ...
     value: float
 
 
@@ -29,9 +29,9 @@ class AdditiveFit:
     shared blocks joins are in different components; their difference is not known.
     """
 
-    effects: tuple[float, ...]  #: per layout: its value in a block as its component's blocks are on average
-    components: tuple[int, ...]  #: per layout: which component it is in
-    n_blocks_of: tuple[int, ...]  #: per component
+    effects: tuple[float, ...]  #: value of each layout in an average block of its component
+    components: tuple[int, ...]  #: component of each layout
+    n_blocks_of: tuple[int, ...]  #: number of blocks of each component
     residual_ss: float  #: sum of squares that neither layout nor block explains
     residual_df: int
     block_ss: float  #: sum of squares that blocks explain beyond layouts
@@ -39,7 +39,7 @@ class AdditiveFit:
     block_ss_per_variance: float  #: expected block_ss per unit of the variance between blocks (Henderson III)
     effect_variance: tuple[
         float, ...
-    ]  #: per layout: variance of its effect from residual noise, per unit of that
+    ]  #: for each layout, the variance of its effect per unit of residual variance
     _inverse: tuple[
         tuple[tuple[float, ...], ...] | float, ...
     ]  # per component; a number: balanced, 1 / launches

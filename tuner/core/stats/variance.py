@@ -74,13 +74,13 @@ def _root(square: float) -> float:
 class Noise:
     """Noise by source, as standard deviations relative to throughput; None if the study gives no estimate."""
 
-    #: from one window of a launch to its next
+    #: noise between windows of a launch
     window: Estimate | None
-    #: from one launch of a layout to the next in the same block, its windows' noise taken off
+    #: noise between launches of a layout in the same block, without the noise of their windows
     launch: Estimate | None
-    #: of the whole box from block to block
+    #: drift of the whole host from block to block
     drift: Estimate | None
-    #: from one launch of a layout to the next in the same block, its windows' noise included
+    #: noise between launches of a layout in the same block, including the noise of their windows
     residual: Estimate | None = None
 
 
@@ -124,7 +124,7 @@ def _drift(fit: AdditiveFit, residual: MeanSquare | None, confidence: float) -> 
 
 K = TypeVar("K", bound=Hashable)
 
-_DF_OF_ONE = 5  #: of a launch's own standard error: it has so many at least (`warmup.verdict.N_COSINES`)
+_DF_OF_ONE = 5  #: least degrees of freedom of a launch's own standard error (`warmup.verdict.N_COSINES`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class Slope:
     """The slope of one launch."""
 
     per_h: float
-    variance: float  #: of *per_h*, by the noise within the launch; above 0
-    length_s: float  #: of the stretch that it was estimated from
+    variance: float  #: variance of *per_h* from the noise within the launch; above 0
+    length_s: float  #: length of the part from which it was estimated, seconds
 
 
 def pool_slopes(groups: Mapping[K, Sequence[Slope]], confidence: float) -> dict[K, Estimate]:

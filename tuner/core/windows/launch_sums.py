@@ -15,20 +15,20 @@ from tuner.core.domain.requests import Requests
 from tuner.core.domain.window import SUMMED_CLOCKS
 from tuner.core.text.figures import list_names, percent, pluralize
 
-#: what is added up of the windows that tell the CPU of workers from that of their children
+#: values summed over the windows that separate the CPU of workers from that of their children
 TOLD = (
     *("n_done", "n_failed", "length_s"),
     *("service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
     *SUMMED_CLOCKS,
 )
-told_by = attrgetter(*TOLD)  #: of one window
+told_by = attrgetter(*TOLD)  #: gets these values of one window
 _means_of = attrgetter("length_s", "active", "active_s", "from_load1", "from_load1_s", "pss_bytes", "n_pss")
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("load1_mean", "load1_max"), 0.0),
     **dict.fromkeys(("n_active_mean", "pss_bytes")),
     "void": (),
-}  #: what a window that stands for several has of itself
-_SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.windows.validity`
+}  #: values of a window that stands for several
+_SHORT_OF_MEMORY = "memory-pressure"  #: reason for an invalid window, see `tuner.core.windows.validity`
 
 
 @dataclass(slots=True)
@@ -36,32 +36,33 @@ class LaunchTally:
     """Sums over the valid windows of one launch."""
 
     layout: Layout
-    block: tuple[str, int]  #: two boxes have no block in common
-    launch: int = 0  #: its id
+    block: tuple[str, int]  #: host and number; two hosts have no block in common
+    launch: int = 0  #: id of the launch
     n_windows: int = 0
     length_s: float = 0.0
     n_done: int = 0
     rates: float = 0.0  #: sum over windows of items per second
-    squares: float = 0.0  #: and of its square
-    load: float = 0.0  #: x seconds
+    squares: float = 0.0  #: sum over windows of the squares of items per second
+    load: float = 0.0  #: load x seconds
     load_max: float = 0.0
-    active: float = 0.0  #: x seconds
+    active: float = 0.0  #: active tasks x seconds
     active_s: float = 0.0
-    from_load1: float = 0.0  #: x seconds
+    from_load1: float = 0.0  #: active tasks from load1, x seconds
     from_load1_s: float = 0.0
-    cpu_s: float = 0.0  #: of the service
+    cpu_s: float = 0.0  #: CPU time of the service
     backend_cpu_s: float = 0.0
     pss_bytes: float = 0.0  #: sum over windows
     n_pss: int = 0
     pss_max: float = 0.0
     limited_load: float = 0.0  #: `mean_load` x seconds
-    requests: Requests | None = None  #: of all windows together; None: not known
-    n_at_a_rate: int = 0  #: of the windows: with requests at a rate, so that threads also wait for work
-    #: TOLD, summed over those not at a rate that tell it; None: no window does, or a clock that one lacks
+    requests: Requests | None = None  #: requests of all windows; None: unknown
+    n_at_a_rate: int = 0  #: number of windows with requests at a rate, in which threads also wait for work
+    #: sums of TOLD over the windows not at a rate that have them; None: no window has them, or one lacks this
+    #: clock
     sums: tuple[float | None, ...] | None = None
     n_failed: int = 0
-    foreign_cpu_s: float = 0.0  #: of other processes
-    steal_s: float = 0.0  #: that the hypervisor gave to others
+    foreign_cpu_s: float = 0.0  #: CPU time of other processes
+    steal_s: float = 0.0  #: time that the hypervisor gave to other guests
 
     @property
     def mean_load(self) -> float:
@@ -91,10 +92,10 @@ class LaunchVoid:
 
     layout: Layout
     box: str
-    launch: int  #: its id
+    launch: int  #: id of the launch
     n_windows: int = 0
-    n_short: int = 0  #: of these: for memory pressure alone, and not at a rate
-    reasons: Counter[str] = field(default_factory=Counter)  #: windows by slug
+    n_short: int = 0  #: number of windows not at a rate that are invalid only for memory pressure
+    reasons: Counter[str] = field(default_factory=Counter)  #: number of windows by slug
 
 
 @dataclass(slots=True)
@@ -109,9 +110,10 @@ class VoidTally:
 class Sums:
     """Sums over the windows of a study, without the windows that warm the cache."""
 
-    launches: Sequence[LaunchTally]  #: those with windows that count, in the order of their ids
-    void: Sequence[LaunchVoid]  #: those with windows that do not, likewise
-    windows_of: Callable[[Collection[int]], Sequence[WindowRecord]]  #: the windows of launches, by their ids
+    launches: Sequence[LaunchTally]  #: launches with valid windows, in the order of their ids
+    void: Sequence[LaunchVoid]  #: launches with invalid windows, in the order of their ids
+    #: returns the windows of launches, by their ids
+    windows_of: Callable[[Collection[int]], Sequence[WindowRecord]]
 
     def on(self, boxes: Collection[str]) -> Sums:
         """Return the sums of the launches on *boxes* (host names)."""
@@ -278,8 +280,8 @@ def why_not_ranked(own: Sequence[LaunchTally], void: VoidTally, error: str | Non
 
 # Failed items, which a ranking does not count.
 
-FEW_RATIO = 0.01  #: of the items that ended: fewer failed ones go without saying, as with `requests-failed`
-_MOST_NAMED = 3  #: layouts
+FEW_RATIO = 0.01  #: share of failed items that is not reported, as for `requests-failed`
+_MOST_NAMED = 3  #: most layouts named in a sentence
 
 
 def describe_failures(launches: Sequence[LaunchTally]) -> tuple[str, ...]:

@@ -34,9 +34,10 @@ from tuner.core.errors import ConfigError
 from tuner.core.messages.invalid import processes_alike, threads_alike
 from tuner.core.text.figures import list_names, pluralize
 
-ALIKE = "layouts-alike"  #: the slug of a window that ran as another layout's did
+ALIKE = "layouts-alike"  #: slug of a window in which the layout ran like another one
 _ON_DEMAND = "on-demand"
-_FULL_CORES = 0.8  #: of CPU that a worker process uses itself: its GIL leaves little to who starts threads
+#: own CPU of a worker process, in cores, at which its GIL leaves little time to start threads
+_FULL_CORES = 0.8
 _HINT = (
     "Something fixes the number: an option of the command, a configuration file or the application. Leave it"
     " out there, so that the layout decides."
@@ -48,11 +49,11 @@ class Ran:
     """The processes and threads that ran for a layout."""
 
     layout: Layout
-    processes: float  #: worker processes: the median of the looks at a window
-    #: of a worker process that has the most; where it is not known, of the mean one; -inf: they show nothing
+    processes: float  #: worker processes, median over the samples of a window
+    #: threads of the worker process that has the most; if unknown, of the mean one; -inf: no evidence
     threads: float
-    most_threads: float  #: the same; infinite where it is not known
-    has_full_gil: bool = False  #: a worker process used most of a core itself
+    most_threads: float  #: threads of the worker process that has the most; infinite: unknown
+    has_full_gil: bool = False  #: whether a worker process used most of a core by itself
 
 
 def ran_of(window: Window) -> Ran | None:
@@ -153,7 +154,7 @@ def refuse_alike(window: Window) -> None:
 # Layouts whose workers compute in more threads than the layout has: detection, storage and sentences.
 
 
-_MOST_SHOWN = 3  #: layouts in a sentence
+_MOST_SHOWN = 3  #: most layouts named in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +162,8 @@ class InnerThreads:
     """Threads that a layout ran in addition to its own threads."""
 
     layout: Layout
-    n_inner: int  #: threads that compute beside the layout's, in all processes
-    loaded: LoadedPools  #: the libraries that may have started them
+    n_inner: int  #: computing threads in addition to the layout's, in all processes
+    loaded: LoadedPools  #: libraries that may have started them
 
     @property
     def n_threads(self) -> int:

@@ -12,16 +12,18 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread
 from tuner.core.windows.launch_sums import LaunchTally
 
-_SEVERAL = 1.5  #: connections of a process without threads, on average: then it takes several at a time
+#: mean connections of a process without a setting for threads, from which it counts as working on several
+_SEVERAL = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class LoadFacts:
     """The closed-loop load of a study: clients that each have one request in progress."""
 
-    n_set: int | None  #: clients that the settings give; None: twice the threads, or nobody knows
-    found: ClientSearchResult | None  #: how that number was found; None: the user gave it
-    event_loops: frozenset[str]  #: variants whose processes work on as many requests as come; "": as it is
+    n_set: int | None  #: number of clients in the settings; None: twice the threads, or unknown
+    found: ClientSearchResult | None  #: search that found the number; None: the user set it
+    #: variants whose processes work on any number of requests at a time; "": the service without variants
+    event_loops: frozenset[str]
 
     def clients_of(self, layout: Layout) -> int | None:
         """Return how many clients send to *layout*; None if it is twice the threads, or not known."""

@@ -23,29 +23,32 @@ from tuner.core.stats.variance import Slope, pool_slopes
 K = TypeVar("K", bound=Hashable)
 
 HOUR_S = 3600.0
-SHORTEST_S = 300.0  #: of the windows of a launch; less does not separate a start from a leak
-PIECE_S = 600.0  #: longer launches are cut into pieces, each of so much at least
-LONG_S = 3000.0  #: of windows: a launch that is judged by its second half
-SKIPPED_S = 90.0  #: of each launch, and of each half of a long one
-ENDS_RATIO = 0.5  #: of the growth in the first half; if the second half has less, the growth is ending
-FEWEST_LOOKS = 12  #: at the memory, in a piece
-LEAST_GROWTH = 0.02  #: of the memory, over the horizon; less is of no concern, however certain
-_BENDS_S = (30.0, 60.0, 90.0, 120.0)  #: time constants of a start
-_AS_WELL = 4.0  #: a bend fits as well as the best one if twice its log likelihood is less by so much at most
-_ROUNDED_S = 30.0  #: so much a window may be shorter than it was asked to be
-_LEAST_SE = 1e3  #: of a slope, bytes per hour
+SHORTEST_S = 300.0  #: shortest windows of a launch, in all; shorter ones do not separate a start from a leak
+PIECE_S = 600.0  #: least length of the pieces into which longer launches are cut
+LONG_S = 3000.0  #: length of windows from which a launch is judged by its second half
+SKIPPED_S = 90.0  #: skipped at the beginning of each launch, and of each half of a long one
+#: growth is ending if the second half has less than this share of the growth in the first half
+ENDS_RATIO = 0.5
+FEWEST_LOOKS = 12  #: fewest samples of the memory in a piece
+#: share of the memory over the horizon; smaller growth does not matter, even if significant
+LEAST_GROWTH = 0.02
+_BENDS_S = (30.0, 60.0, 90.0, 120.0)  #: time constants of the growth after a start
+_AS_WELL = 4.0  #: largest loss of twice the log likelihood with which a bend fits as well as the best one
+_ROUNDED_S = 30.0  #: tolerated difference between the real and the requested length of a window
+_LEAST_SE = 1e3  #: least standard error of a slope, bytes per hour
 
-Look = tuple[float, float]  #: when, seconds; memory, bytes
+Look = tuple[float, float]  #: time in seconds, memory in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryGrowth:
     """Growth of a layout's memory while it runs, and its size after the horizon."""
 
-    per_h: Estimate  #: bytes; each end of the interval holds with the confidence
-    now_bytes: float  #: mean of its windows
+    per_h: Estimate  #: bytes per hour; each end of the interval holds at the confidence
+    now_bytes: float  #: mean memory of its windows
     horizon_s: float
-    early_per_h: Estimate | None = None  #: in the first half of long launches, which *per_h* leaves out
+    #: growth in the first half of long launches, which *per_h* excludes; None: no long launches
+    early_per_h: Estimate | None = None
 
     def after(self, memory: Estimate) -> Estimate:
         """Return the *memory*, bytes, after the horizon; it never falls."""
@@ -80,8 +83,8 @@ class _FittedPiece:
     """A line, possibly with a bend, fitted to one piece."""
 
     slope: Slope
-    bend: float  #: size of the bend; positive where the growth slows down
-    squares: float  #: of the residuals
+    bend: float  #: size of the bend; positive if the growth slows down
+    squares: float  #: sum of squared residuals
 
 
 def pool_growth(

@@ -17,24 +17,26 @@ from math import inf, sqrt
 from random import Random
 from statistics import fmean, stdev
 
-MOST_RESIDENT = 4  #: layouts that take turns
-SHORTEST_S, LONGEST_S = 1.0, 30.0  #: of a slice, the part that is skipped left out
-LONGEST_FROZEN_S = 1.0  #: of a slice after which items in flight are frozen: they need not end in it
-ITEMS_PER_SLICE = 20.0  #: of each thread
-ITEMS_SKIPPED = 2.0  #: of each thread, at the head of a slice
-LEAST_SKIP_S, MOST_SKIP_SHARE = 0.2, 0.25  #: of the counted part
-MOST_BIAS = 0.002  #: of throughput in counted parts, before the skipped part grows
-SURE = 2.6  #: standard errors that the bias must have, too: 99 %
-FEWEST_SLICES = 20  #: before their scatter is known
-GROWS, MOST_GROWN = 1.5, 4.0  #: times: each time, and in all
+MOST_RESIDENT = 4  #: most layouts that take turns
+SHORTEST_S, LONGEST_S = 1.0, 30.0  #: least and largest length of the counted part of a slice
+#: longest counted part if items in flight are frozen between slices, so that they need not end in one
+LONGEST_FROZEN_S = 1.0
+ITEMS_PER_SLICE = 20.0  #: items of each thread in a slice
+ITEMS_SKIPPED = 2.0  #: items of each thread in the skipped part at the beginning of a slice
+#: least length of the skipped part in seconds, and its largest share of the counted part
+LEAST_SKIP_S, MOST_SKIP_SHARE = 0.2, 0.25
+MOST_BIAS = 0.002  #: bias of throughput in counted parts, above which the skipped part grows
+SURE = 2.6  #: least significance of this bias, in standard errors: 99 %
+FEWEST_SLICES = 20  #: fewest slices from which the bias is estimated
+GROWS, MOST_GROWN = 1.5, 4.0  #: factor of each growth of the skipped part, and of all together
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
     """The lengths of a slice in seconds."""
 
-    skip_s: float  #: at its head, not counted
-    counted_s: float  #: inf: until the window is over
+    skip_s: float  #: skipped part at the beginning
+    counted_s: float  #: counted part; inf: until the end of the window
 
     @property
     def length_s(self) -> float:
@@ -55,8 +57,9 @@ class Slice:
 class SkipControl:
     """Control of the skipped part, which grows until the switch no longer biases the counted part."""
 
-    times: float = 1.0  #: as long as by the rule of `slice_for`
-    _off: list[float] = field(default_factory=list)  #: first half less second half, per slice, in mean rates
+    times: float = 1.0  #: length of the skipped part as a multiple of the rule in `slice_for`
+    #: first half minus second half of each slice, as a share of the mean rate
+    _off: list[float] = field(default_factory=list)
 
     def learn(self, halves: Sequence[tuple[float, float]]) -> None:
         """Take note of slices of one launch: the rates in both halves of each counted part."""

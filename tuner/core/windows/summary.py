@@ -19,7 +19,7 @@ from tuner.core.domain.window import (
     mean_active_from_load1,
 )
 
-_THREE_LOOKS_S = 15.1  #: in that time the kernel updates load1 three times, whenever it began
+_THREE_LOOKS_S = 15.1  #: time in which the kernel updates load1 three times, in any phase
 
 
 def window_from(

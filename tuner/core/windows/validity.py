@@ -21,11 +21,13 @@ from tuner.core.messages import Message, invalid
 from tuner.core.messages.launch import few_items, mixed_items, short_window, uneven_counts
 from tuner.core.windows.launch_sums import LaunchTally
 
-FOREIGN_FLOOR_CORES = 0.15  #: above it, strangers make the largest error of a prediction
+#: CPU of other processes, in cores; more of it is the largest error of a prediction
+FOREIGN_FLOOR_CORES = 0.15
 FOREIGN_SHARE_RATIO = (
-    0.01  #: of the cores: on large boxes the floor would be within the accounting's own error
+    0.01  #: share of the cores: on large hosts the floor would be within the error of CPU accounting
 )
-WALL_STEP_S = 0.5  #: both clocks are slewed alike, so they part only by a step or a suspend
+#: difference of the two clocks; both are slewed alike, so a difference is a step or a suspend
+WALL_STEP_S = 0.5
 MISSED_INTERVALS = 2.0
 
 
@@ -217,9 +219,9 @@ class Others:
     """CPU used by other processes and the hypervisor during valid windows."""
 
     cores: float  #: mean over the windows
-    of_layout: Mapping[Layout, float]  #: the same of each layout's
+    of_layout: Mapping[Layout, float]  #: mean for each layout
     host_cores: float
-    within: float  #: the margin that results are held against
+    within: float  #: margin of the results
 
     @property
     def share(self) -> float:
@@ -265,19 +267,20 @@ def others_of(launches: Sequence[LaunchTally], host_cores: float, within: float)
 # Windows with too few items to estimate throughput, and items of very different lengths.
 
 
-LEAST_ITEMS = 20  #: one more or less is 5 % of them
-LEAST_LONGEST = 3  #: times the longest item
-ENOUGH_ITEMS = 100  #: that a proposed window is to have
-_LONG_RATIO = 20.0  #: an item that takes so many times the median is a long one
-_LEAST_TIME = 0.3  #: of all the time that items take, which is spent in long ones: else they hardly matter
-_MOST_LONG = 0.2  #: of all items; more of them are not the exception
-_LEAST_SEEN = 50  #: items, to tell short from long
+LEAST_ITEMS = 20  #: fewest items; one item more or less is 5 % of them
+LEAST_LONGEST = 3  #: least length of a window, as a multiple of the longest item
+ENOUGH_ITEMS = 100  #: number of items that a proposed window should have
+_LONG_RATIO = 20.0  #: an item of this many times the median is a long one
+_LEAST_TIME = 0.3  #: least share of the items' time spent in long items; with less they hardly matter
+_MOST_LONG = 0.2  #: largest share of long items; more of them are no exception
+_LEAST_SEEN = 50  #: fewest items to separate short from long ones
 _ROUND_S = 5.0
-_BINS_S = (1, 2, 5, 10, 20, 50, 100)  #: lengths of time that ends of items are counted in
-_USUAL_BIN_S = 5  #: shorter ones where there are too few of these: some counters count in lumps
+_BINS_S = (1, 2, 5, 10, 20, 50, 100)  #: lengths of the intervals in which ends of items are counted
+#: usual interval; shorter ones are used in short windows, because some counters count in batches
+_USUAL_BIN_S = 5
 _LEAST_BINS = 12
-_UNEVEN = 6.0  #: variance over mean of counts; of items of one kind it is at most about 1
-_COMMON_SD = 0.1  #: of counts over their mean, by what slows all threads for a moment
+_UNEVEN = 6.0  #: variance of counts over their mean; for items of one kind it is about 1 at most
+_COMMON_SD = 0.1  #: standard deviation of counts over their mean, caused by pauses of all threads
 
 
 def few_items_warning(window: Window) -> Message | None:
