@@ -6,14 +6,14 @@ import errno
 from dataclasses import dataclass
 
 EXIT_DONE = 0
-EXIT_BUG = 1  #: Python's own, for a traceback
-EXIT_INPUT = 2  #: input or environment
+EXIT_BUG = 1  #: exit code of Python after a traceback
+EXIT_INPUT = 2  #: invalid input or environment
 EXIT_NOTHING = 3  #: nothing could be measured
 EXIT_STALE = 4  #: a runbook or choice is stale
-EXIT_WEAKER = 5  #: an answer weaker than required
+EXIT_WEAKER = 5  #: the answer is weaker than required
 EXIT_BRAKED = 6  #: a safety limit stopped the study
 EXIT_INTERRUPTED = 130
-CUT_OFF = (EXIT_BRAKED, EXIT_INTERRUPTED)  #: before it was done; it can be resumed
+CUT_OFF = (EXIT_BRAKED, EXIT_INTERRUPTED)  #: codes of a study that stopped early; it can be resumed
 
 
 class TunerError(Exception):
@@ -26,8 +26,8 @@ class TunerError(Exception):
 
     def __init__(self, problem: str, *, hint: str | None = None) -> None:
         super().__init__(problem)
-        self.problem = problem  #: what is wrong, with the value that is
-        self.hint = hint  #: what to do about it, or None when the problem says it
+        self.problem = problem  #: description of the problem, with the wrong value
+        self.hint = hint  #: instruction to solve the problem; None: the problem is enough
 
 
 class ConfigError(TunerError):
@@ -94,7 +94,7 @@ class ExitCode:
 
     code: int
     meaning: str
-    then: str  #: what to do about it
+    then: str  #: instruction to solve the problem
 
 
 EXIT_CODES = (

@@ -37,7 +37,7 @@ class Entry:
 
     kind: Kind
     slug: str
-    happened: str  #: what the sentence itself does not say
+    happened: str  #: information in addition to the sentence
     to_do: str
 
 

@@ -24,25 +24,27 @@ from tuner.core.stats.interval import Estimate, exact_interval, wilson_interval
 from tuner.core.stats.quantiles import student_t_quantile
 from tuner.core.stats.variance import MeanSquare, estimate_sd
 
-MOST_LABELLINGS = 1024  #: all of ten pairs; of more pairs some are drawn
-_RACED_PAIRS = 5_000  #: so much is tried in some seconds; 200 labellings at least
-PAIRS_OF_A_STUDY = 3  #: of the studies that share no launch: as many launches of a layout as `grid` makes
+MOST_LABELLINGS = 1024  #: all labellings of ten pairs; with more pairs, a random sample of this size
+_RACED_PAIRS = 5_000  #: pairs x labellings tried by a race, which takes some seconds; at least 200 labellings
+PAIRS_OF_A_STUDY = 3  #: pairs per study without common launches: as many launches of a layout as `grid` makes
 POWER = 0.9
 HOURS = (1.0, 4.0, 8.0)
 
-Pair = tuple[tuple[Observed, ...], tuple[Observed, ...]]  #: two launches, as they were made; their windows
-Labelling = Sequence[bool]  #: per pair: whether the second launch is A
+#: windows of two launches, in the order of the launches
+Pair = tuple[tuple[Observed, ...], tuple[Observed, ...]]
+Labelling = Sequence[bool]  #: for each pair, whether the second launch is labelled A
 
 
 @dataclass(frozen=True, slots=True)
 class AlarmRate:
     """The number of false differences that a rule finds between a layout and itself."""
 
-    rule: str  #: ranking, race, welch
+    rule: str  #: name of the rule: ranking, race or welch
     n_alarms: int
-    n: int  #: labellings tried
-    every: bool  #: all there are; else a sample
-    low: float  #: of the share over all labellings, Wilson 95 %; the share itself where all were tried
+    n: int  #: number of labellings tried
+    every: bool  #: True: all possible labellings; False: a sample
+    #: lower end of the share among all labellings, Wilson 95 %; the share itself if all were tried
+    low: float
     high: float
 
     @property
@@ -57,7 +59,7 @@ class Separate:
 
     n_alarms: int
     n: int
-    low: float  #: exact (Clopper-Pearson), 95 %
+    low: float  #: lower end of the share, exact (Clopper-Pearson), 95 %
     high: float
 
 
@@ -66,8 +68,9 @@ class Detectable:
     """The smallest difference that is found with the power `POWER` after a number of hours."""
 
     hours: float
-    n_pairs: int  #: that fit in
-    ratio: Estimate | None  #: share by which one layout is slower; None: fewer than two pairs fit in
+    n_pairs: int  #: number of pairs that these hours allow
+    #: share by which one layout must be slower; None: fewer than two pairs are possible
+    ratio: Estimate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,8 @@ class SelfTest:
     n_pairs: int
     confidence: float
     rates: tuple[AlarmRate, ...]
-    separate: Separate | None  #: None: not even one study's worth of pairs
-    pair_sd: Estimate  #: of one launch around its pair, as a ratio
+    separate: Separate | None  #: None: not enough pairs for one study
+    pair_sd: Estimate  #: standard deviation of one launch around its pair, as a ratio
     detectable: tuple[Detectable, ...]
 
 

@@ -31,7 +31,7 @@ from tuner.core.windows.launch_sums import LaunchTally, tally
 # With a drift whose correlation is 0.9 after ten minutes, the test finds it in 98 % of pairs of studies with
 # 24 layouts, in 47 % of those with 6 layouts in 5 blocks; without it, in 2 to 3 % (bench/compare.py).
 
-LEAST_SHARE = 0.01  #: how often it is found where it is not
+LEAST_SHARE = 0.01  #: probability of a false detection
 _SHUFFLES = 499
 _SWEEPS = 10
 
@@ -77,12 +77,12 @@ def _without_layouts(launches: Sequence[Launched]) -> list[list[float]]:
     return [[left[place] + levels[place] for place in places] for places in of_blocks.values()]
 
 
-#: why the first study's best layout cannot be compared in the second one
+#: reason why the first study's best layout cannot be compared in the second one
 Lost = Literal["not-in-it", "no-window", "idle-launch", "nothing-finished"]
 Figure = Literal["throughput", "load", "memory_bytes", "cpu_s_per_item", "p95_s"]
 FIGURES: tuple[Figure, ...] = ("throughput", "load", "memory_bytes", "cpu_s_per_item", "p95_s")
 
-#: Strategies that decide by nothing they measured what they launch next.
+#: Strategies whose choice of launches does not depend on results.
 _FIXED = ("all", "aa", "in-order")
 _LEAST_LOAD = 0.01
 
@@ -91,7 +91,7 @@ _LEAST_LOAD = 0.01
 class Known:
     """One of the two studies, with its ranking and windows."""
 
-    name: str  #: of its file
+    name: str  #: name of its file
     study: StudyRecord
     ranking: Ranking
     windows: Sequence[WindowRecord]
@@ -108,7 +108,7 @@ class Best:
 
     before: Layout | None
     after: Layout | None
-    #: throughput of the second study's best to the first's, within the first study and within the second
+    #: ratio of the throughput of the second study's best layout to that of the first's, within each study
     ratio_before: Estimate | None = None
     ratio_after: Estimate | None = None
 
@@ -126,11 +126,13 @@ class StudyComparison:
     after: Known
     confidence: float
     differences: tuple[Difference, ...]
-    figures: Mapping[Figure, Changes]  #: those that both studies know of a layout that both measured
+    figures: Mapping[Figure, Changes]  #: figures that both studies have for a layout that both measured
     best: Best
-    left_out: tuple[Layout, ...]  #: measured in both, but not fit to be compared: a launch finished no item
-    lost: Lost | None = None  #: what became of the first study's best layout; None: it is compared
-    drifting: tuple[str, ...] = ()  #: names of the studies whose box drifted on within blocks
+    #: layouts measured in both that are not comparable, because a launch finished no item
+    left_out: tuple[Layout, ...]
+    #: reason why the first study's best layout cannot be compared; None: it is compared
+    lost: Lost | None = None
+    drifting: tuple[str, ...] = ()  #: names of the studies whose host drifted within blocks
 
     @property
     def throughput(self) -> Changes:
@@ -245,11 +247,13 @@ def _value(launch: LaunchTally, figure: Figure) -> float | None:
 class Slower:
     """The verdict on a release: by all layouts together, and by the layout that was best."""
 
-    by: float  #: the share that it may be slower by
-    #: slower by more, with the confidence, or nothing finished any more; None stands for all together
+    by: float  #: tolerated loss of throughput, as a share
+    #: layouts that are significantly slower by more, or finished no item any more; None stands for all
+    #: together
     surely: tuple[Layout | None, ...]
-    at_worst: float | None  #: otherwise: the share that one of these may still be slower by; None: unknown
-    lost: Lost | None = None  #: the layout that was best has nothing to be judged by, and why
+    #: otherwise the largest loss that one of these may still have, as a share; None: unknown
+    at_worst: float | None
+    lost: Lost | None = None  #: reason why the layout that was best cannot be judged; None: it is judged
 
 
 def slower(found: StudyComparison, by: float) -> Slower:

@@ -11,10 +11,10 @@ from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.windows.layout_check import inner_threads_of
 
-_FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: a clock moves by so much while nobody does anything
-_MOST_SHOWN = 120  #: characters of a value
+_FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: the clock of an idle host varies by this share
+_MOST_SHOWN = 120  #: largest length of a printed value, characters
 
-#: settings that `_asked` tells as they were in effect, or that luck comes from
+#: settings that `_asked` reports as effective values, or that only change random choices
 _TOLD_ALREADY = {
     f"study.{name}"
     for name in (
@@ -35,8 +35,8 @@ _TOLD_ALREADY = {
 class Difference:
     """A difference in how two studies were made."""
 
-    name: str  #: as `python`, or the place in the config, as `config: study.window`
-    before: str | None  #: None: not there
+    name: str  #: name such as `python`, or the place in the config, such as `config: study.window`
+    before: str | None  #: value in the first study; None: absent
     after: str | None
 
 

@@ -27,12 +27,12 @@ from tuner.core.search.suite import Suite, SuiteNoise
 
 MARGINS = (0.01, 0.02, 0.05)
 KINDS: tuple[Kind, ...] = ("strict", "calibrated")
-CAP_WINDOWS = 1000  #: a study is followed so far, then it counts as longer
+CAP_WINDOWS = 1000  #: a simulated study is followed for so many windows, then counts as longer
 
 Cause = Literal["launch", "window", "drift", "restart", "ties"]
 CAUSES: tuple[Cause, ...] = ("launch", "window", "drift", "restart", "ties")
-NEARLY = 0.8  #: a cause that saves this share of what the first one does is named beside it
-LEAST_SAVED = 0.05  #: what saves less than this limits nothing
+NEARLY = 0.8  #: a cause that saves this share of the first one's saving is named with it
+LEAST_SAVED = 0.05  #: smallest saving, as a share, that makes a cause a limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class ForecastOptions:
 
     kind: Kind
     within: float
-    halved: Cause | None = None  #: ties: layouts differ twice as much
-    in_turns: bool = False  #: layouts take turns
+    halved: Cause | None = None  #: cause that is halved; ties: layouts differ twice as much
+    in_turns: bool = False  #: whether layouts take turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Basis:
     """The input of the simulated races; small enough to be sent to another process."""
 
     layouts: tuple[Layout, ...]
-    surfaces: tuple[tuple[float, ...], ...]  #: items/s, a row each, as *layouts* are ordered
+    surfaces: tuple[tuple[float, ...], ...]  #: items/s, one row per surface, in the order of *layouts*
     noise: SuiteNoise
     launch_s: float
     min_window_s: float
@@ -58,7 +58,7 @@ class Basis:
     confidence: float
     cores: int | None
     seed: int
-    n_resident: int = 1  #: most layouts that take turns; 1: they cannot
+    n_resident: int = 1  #: most layouts that take turns; 1: they cannot take turns
     min_window_in_turns_s: float = 0.0
 
 
@@ -69,7 +69,7 @@ class SimulatedStudy:
     n_windows: int
     n_launches: int
     hours: float
-    answered: bool  #: False: cut off at CAP_WINDOWS
+    answered: bool  #: False: stopped after CAP_WINDOWS
     right: bool
 
 
@@ -77,13 +77,13 @@ class SimulatedStudy:
 class Cost:
     """The cost of such studies. Means and quantiles are lower limits if some studies were cut off."""
 
-    n: int  #: simulated studies
-    n_cut_off: int  #: of these, without an answer after CAP_WINDOWS
+    n: int  #: number of simulated studies
+    n_cut_off: int  #: number of simulated studies without an answer after CAP_WINDOWS
     mean_windows: float
-    p90_windows: int  #: nine studies in ten take so many, or fewer
+    p90_windows: int  #: number of windows that is enough for nine studies in ten
     mean_hours: float
     p90_hours: float
-    mean_hours_se: float  #: standard error of *mean_hours*: so many studies were simulated, and no more
+    mean_hours_se: float  #: standard error of *mean_hours*, from the number of simulated studies
     mean_launches: float
     mean_window_s: float
     right_ratio: float
@@ -104,9 +104,9 @@ class Saving:
     """The effect of halving one cause on the requested study."""
 
     cause: Cause
-    saved_ratio: float  #: of the hours, on the same surfaces; below 0 where chance makes it longer
-    se: float  #: standard error
-    hours: float  #: what the study would take
+    saved_ratio: float  #: saved share of the hours, on the same surfaces; may be negative by chance
+    se: float  #: standard error of saved_ratio
+    hours: float  #: duration of the study with the cause halved, hours
 
 
 def questions(kind: Kind, within: float, *, in_turns: bool = False) -> list[ForecastOptions]:
@@ -213,10 +213,12 @@ def limiting(found: Iterable[Saving]) -> tuple[Saving, ...]:
 # Plausible throughput surfaces of a service, given the measured levels of some layouts.
 
 
-_REACHES = (1.0, 2.0, 4.0)  #: in logarithms of P and T: how far layouts are alike
-_SWINGS = (0.1, 0.3, 1.0)  #: standard deviation of the smooth part, in logarithms of throughput
-_OWN = (0.005, 0.01, 0.02, 0.04)  #: of each layout's own deviation
-_LEVEL_SD = 10.0  #: of the mean: nothing is known of it
+_REACHES = (1.0, 2.0, 4.0)  #: distance in logarithms of P and T over which layouts are similar
+#: standard deviation of the smooth part of the surface, in logarithms of throughput
+_SWINGS = (0.1, 0.3, 1.0)
+#: standard deviation of each layout's own deviation, in logarithms of throughput
+_OWN = (0.005, 0.01, 0.02, 0.04)
+_LEVEL_SD = 10.0  #: standard deviation of the mean, which is unknown beforehand
 
 
 def draw_surfaces(

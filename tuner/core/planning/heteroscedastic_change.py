@@ -21,12 +21,12 @@ from tuner.core.ranking.study_difference import Changes, LayoutChange, Side, est
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import falling_root, student_t_quantile, student_t_tail
 
-#: degrees of freedom of the noises' distribution, and how likely at first
+#: degrees of freedom of the distribution of noises, and prior probabilities
 _WIDTHS = ((1.0, 0.4), (2.0, 0.25), (4.0, 0.15), (8.0, 0.1), (32.0, 0.1))
-#: noise of the second study to that of the first, as a whole: its variance, and how likely at first
+#: variance of the second study's noise as a multiple of the first's, and prior probabilities
 _NOISIER = ((1 / 9, 0.1), (1 / 3, 0.2), (1.0, 0.4), (3.0, 0.2), (9.0, 0.1))
-_LEAST_SD = 1e-5  #: nothing is measured more exactly
-_PLACES = tuple(range(-3, 4))  #: of the middle, in its own standard deviations
+_LEAST_SD = 1e-5  #: least standard deviation; no measurement is more exact
+_PLACES = tuple(range(-3, 4))  #: nodes around the middle, in its standard deviations
 _LEAST_WEIGHT = 1e-3
 
 
@@ -49,8 +49,8 @@ class _Part:
 
     weight: float
     df: float
-    variance: float  #: of a launch of the first study
-    noisier: float  #: the second study's variance to the first's
+    variance: float  #: variance of a launch of the first study
+    noisier: float  #: variance of the second study as a multiple of the first's
 
 
 def estimate_changes(before: Side, after: Side, confidence: float) -> Changes:

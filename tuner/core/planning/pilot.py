@@ -18,7 +18,7 @@ from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 from tuner.core.stats.variance import MeanSquare, estimate_noise, estimate_sd, estimate_sd_beyond
 from tuner.core.windows.launch_sums import LaunchTally
 
-DRIFT_TAU_S = 3600.0  #: so slowly the box is taken to drift: a pilot is too short to tell
+DRIFT_TAU_S = 3600.0  #: assumed time constant of the host's drift, which a pilot is too short to estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,14 @@ class Pilot:
     """The noise of a study. Standard deviations are ratios of the throughput."""
 
     levels: Mapping[Layout, PilotLevel]
-    window: Estimate | None  #: of one window of *window_s*; None: nothing tells it from the launch's
-    launch: Estimate  #: from one launch to the next; with the windows' noise where *window* is None
-    drift: Estimate | None  #: of the box from block to block; None: there was one block
-    drift_sd: float  #: of the box over hours, as simulated: *drift* and an assumed time of DRIFT_TAU_S
+    #: noise of one window of *window_s*; None: not separable from the noise of launches
+    window: Estimate | None
+    launch: Estimate  #: noise between launches; includes the noise of windows if *window* is None
+    drift: Estimate | None  #: drift of the host between blocks; None: there was one block
+    #: drift of the host over hours in the simulation, from *drift* and the assumed DRIFT_TAU_S
+    drift_sd: float
     window_s: float  #: mean length of a window
-    launch_s: float  #: what a launch takes beside its windows
+    launch_s: float  #: time of a launch without its windows, seconds
     n_windows: int
     n_launches: int
     n_blocks: int
@@ -125,7 +127,7 @@ class _Compared:
     """Launches, with the fit of layouts and blocks."""
 
     tallies: Sequence[LaunchTally]
-    launches: Sequence[LaunchMean]  #: the same
+    launches: Sequence[LaunchMean]  #: means of the same launches
     layouts: Sequence[Layout]
     block_of: Mapping[int, int]
     fitted: AdditiveFit

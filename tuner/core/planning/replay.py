@@ -16,15 +16,16 @@ from tuner.core.search.strategies import make_strategy, promises
 from tuner.core.search.suite import Suite
 from tuner.core.stats.interval import wilson_interval
 
-CAP_WINDOWS = 2000  #: where a strategy that does not end by itself is cut off: no answer
+CAP_WINDOWS = 2000  #: number of windows after which a strategy that does not end is stopped without an answer
 
-Look = Callable[[Answer, int], None]  #: gets what is claimed after each block, and the windows so far
+#: function that gets the claim after each block, and the number of windows so far
+Look = Callable[[Answer, int], None]
 
 
 class ReplayBox(Protocol):
     """A simulated host, the source of a replay's windows."""
 
-    now_s: float  #: since the study began
+    now_s: float  #: seconds since the study began
     n_windows: int
     n_launches: int
 
@@ -49,12 +50,12 @@ class ReplayedStudy:
 
     surface: int
     repeat: int
-    layout: Layout | None  #: what it named at its end
-    answered: bool  #: by itself, and within the cap
-    right: bool  #: it answered, and the truth of what it named is within the margin
-    n_windows: int  #: without an answer: the cap
+    layout: Layout | None  #: layout named at the end; None: none
+    answered: bool  #: whether it gave an answer before the cap
+    right: bool  #: whether it gave an answer, and the named layout is truly within the margin
+    n_windows: int  #: number of windows; without an answer, the cap
     n_launches: int
-    hours: float  #: of all launches and windows
+    hours: float  #: time of all launches and windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class ReplayJob:
     strategy: str
     kind: Kind = "strict"
     seed: int = 1
-    n_windows: int | None = None  #: for strategies that do not end by themselves
+    n_windows: int | None = None  #: budget of strategies that do not end by themselves
     cap: int = CAP_WINDOWS
 
 
@@ -76,13 +77,13 @@ class ReplaySummary:
     suite: str
     strategy: str
     kind: Kind
-    n: int  #: runs
+    n: int  #: number of runs
     right_ratio: float
-    right_low: float  #: Wilson, 95 %
+    right_low: float  #: lower end of the share, Wilson, 95 %
     right_high: float
     worst_surface_right_ratio: float
     mean_windows: float
-    p90_windows: int  #: nine runs in ten took so many windows or fewer
+    p90_windows: int  #: number of windows that is enough for nine runs in ten
     mean_hours: float
     mean_launches: float
     unanswered_ratio: float

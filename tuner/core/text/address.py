@@ -12,7 +12,7 @@ from tuner.core.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
 _EXAMPLE = "Examples: 127.0.0.1:9188, [::1]:9188, or 9188 for this host only."
-_MOST_HOST = 253  #: characters of a name
+_MOST_HOST = 253  #: longest host name, characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Address:
     """A host and a port to listen at."""
 
     host: str  #: an IP address without brackets, or a name
-    port: int  #: 0..65535; 0: any that is free
+    port: int  #: 0..65535; 0: any free port
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -65,7 +65,7 @@ def listening_at(host: str, port: int) -> Address:
 
 # The address of a fleet's scheduler, and the check that it is not open to other hosts.
 
-PORT = 8786  #: Dask's own
+PORT = 8786  #: Dask's default port
 _SCHEDULER_EXAMPLE = (
     f"Example: tls://staging-1:{PORT} with --certs DIR, or tcp://127.0.0.1:{PORT} behind a tunnel."
 )
@@ -124,14 +124,15 @@ def check_open(where: SchedulerAddress, *, has_certs: bool, is_forced: bool) -> 
 # Addresses of servers on this host in texts: the URL of a broker or a database.
 
 
-#: schemes (before a +driver) -> the port that stands for none
+#: scheme (before a +driver) -> its default port
 _PORTS = {
     "redis": 6379, "rediss": 6379, "valkey": 6379, "valkeys": 6379, "amqp": 5672, "amqps": 5671,
     "pyamqp": 5672, "postgres": 5432, "postgresql": 5432, "mysql": 3306, "mariadb": 3306, "mongodb": 27017,
     "memcached": 11211, "nats": 4222,
 }  # fmt: skip
 _LOCALHOST = "localhost"
-_AT_LOCALHOST = ("redis", "rediss", "valkey", "valkeys", "amqp", "amqps", "pyamqp")  #: when no host is named
+#: schemes for which a missing host means localhost
+_AT_LOCALHOST = ("redis", "rediss", "valkey", "valkeys", "amqp", "amqps", "pyamqp")
 _NEXT_BROKER = re.compile(r";(?=[a-z][a-z0-9]*(?:\+[a-z0-9]+)?://)", re.IGNORECASE)
 _URL = re.compile(r"(?:--?[\w-]+=)?([a-z][a-z0-9]*(?:\+[a-z0-9]+)?://\S*)", re.IGNORECASE)
 
@@ -142,7 +143,7 @@ class BackendAddress:
 
     host: str = ""  #: an IP address, or "localhost"; empty: a unix socket
     port: int = 0
-    path: str = ""  #: of the socket, from the root on
+    path: str = ""  #: absolute path of the socket
 
     def __str__(self) -> str:
         if self.path:
@@ -256,8 +257,9 @@ def _ip(text: str) -> IPv4Address | IPv6Address | None:
 # The ports on which a service's command listens.
 
 
-#: Options that bind: of gunicorn, hypercorn, uvicorn, granian, waitress, uWSGI and the like. All others are
-#: taken for those of somebody else: a broker, statsd, metrics. ``-p`` is a port here and processes there.
+#: Options of gunicorn, hypercorn, uvicorn, granian, waitress, uWSGI and similar servers that set an address
+#: to bind. All other options are assumed to name another server (a broker, statsd, metrics). ``-p`` is a port
+#: in some of them and processes in others.
 _BINDING = frozenset(
     (
         *("-b", "--bind", "--insecure-bind", "--quic-bind", "--port", "--listen", "--address"),

@@ -22,33 +22,38 @@ from tuner.core.text.wrappers import MODULE, is_assignment, start_of
 
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?$")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-#: text in quotes, or a backslash with what it quotes; group 1: the line end after one outside single quotes
+#: quoted text, or a backslash with the quoted character; group 1: a line end after a backslash outside single
+#: quotes
 _QUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\(?:(\r?\n)|.)""", re.DOTALL)
 _BACKSLASH = re.compile(r"\\(?:(\r?\n)|.)", re.DOTALL)
 _PYTHON_VALUED = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
 _SHELL_VALUED = frozenset({"--rcfile", "--init-file"})
-_LOGIN = frozenset({"--login", "--rcfile", "--init-file"})  #: options for what a shell reads before its text
+#: options that set the files which a shell reads before its text
+_LOGIN = frozenset({"--login", "--rcfile", "--init-file"})
 _BRACES = re.compile(r"(?<!\$)\{(?:processes|threads|process|variant|cores|cores_per_process)\}|[{}]")
-_GIVEN_COMMAND = 'exec "$0" "$@"'  #: a shell's text that becomes the command given behind it
+_GIVEN_COMMAND = 'exec "$0" "$@"'  #: text of a shell that replaces itself by the command in its arguments
 
 
 @dataclass(frozen=True, slots=True)
 class CommandWords:
     """The parts of a command line, in order, without the assignments of ``env``."""
 
-    before: tuple[str, ...] = ()  #: what starts it: ``nice -n 5``, ``uv run``
+    before: tuple[str, ...] = ()  #: words of the program that starts it: ``nice -n 5``, ``uv run``
     interpreter: tuple[
         str, ...
-    ] = ()  #: Python and its options, with ``-m``; empty: the program is started itself
-    words: tuple[str, ...] = ()  #: the program, or Python's module or script, and its arguments
-    program: str = ""  #: its name: without folders, of a module the package; empty: there is none
-    assigned: Mapping[str, str] = field(default_factory=dict)  #: what ``env`` puts into its environment
-    is_run: bool = False  #: a runner (``uv run``) starts it in a project's environment
-    has_setup: bool = False  #: a shell does other things before, which may change the environment
-    hides_environment: bool = False  #: what starts it keeps the environment from it (``sudo``, ``env -i``)
-    is_as_user: bool = False  #: what starts it may be told to do so as another user
-    obstacle: str = ""  #: why the command of a shell's text was not found, as a clause; empty: it was
+    ] = ()  #: Python and its options, with ``-m``; empty: the program starts without Python
+    words: tuple[str, ...] = ()  #: program, or Python's module or script, with its arguments
+    #: name of the program without folders; of a module, its package; empty: there is no program
+    program: str = ""
+    assigned: Mapping[str, str] = field(default_factory=dict)  #: variables that ``env`` sets for it
+    is_run: bool = False  #: whether a runner (``uv run``) starts it in a project's environment
+    #: whether a shell runs other commands before it, which may change the environment
+    has_setup: bool = False
+    hides_environment: bool = False  #: whether it does not inherit the environment (``sudo``, ``env -i``)
+    is_as_user: bool = False  #: whether it may start as another user
+    #: reason, as a clause, why the command in a shell's text was not found; empty: it was found
+    obstacle: str = ""
 
     @property
     def is_module(self) -> bool:
@@ -120,8 +125,8 @@ class _Parts:
     rest: list[str]
     before: list[str] = field(default_factory=list)
     assigned: dict[str, str] = field(default_factory=dict)
-    may_assign: bool = True  #: whether a shell would take ``A=1`` for an assignment here
-    is_module: bool = False  #: a module's name comes next
+    may_assign: bool = True  #: whether a shell would read ``A=1`` as an assignment here
+    is_module: bool = False  #: whether the next word is the name of a module
     is_run: bool = False
     has_setup: bool = False
     hides_environment: bool = False
@@ -210,9 +215,9 @@ def _words_in(
 class _ShellCall:
     """A shell that is started with a text."""
 
-    n_words: int  #: up to the text, included
+    n_words: int  #: number of words up to the text, which is included
     text: str
-    is_login: bool  #: it reads files of its own before
+    is_login: bool  #: whether the shell reads its own files first
 
 
 def _shell_call(words: Sequence[str]) -> _ShellCall | None:

@@ -16,7 +16,7 @@ from tuner.core.errors import ConfigError
 
 T = TypeVar("T")
 
-_ROUNDING_PERCENT = 1e-9  #: of a share that is nothing, sums of floats leave less than that
+_ROUNDING_PERCENT = 1e-9  #: sums of floats leave a smaller rest, which counts as 0
 
 
 def percent(ratio: float) -> str:
@@ -72,7 +72,7 @@ def _plural(thing: str) -> str:
 _EXAMPLE = "Write a number with its unit, as 512M, 8G or 1.5GiB (powers of 1024), or 8GB (of 1000)."
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt])(i?b)?", re.ASCII)
 _PREFIXES = "kmgt"
-_UNITS = ("kB", "MB", "GB", "TB")  #: of all figures that are printed: docs/words.md
+_UNITS = ("kB", "MB", "GB", "TB")  #: units of all printed figures: docs/words.md
 _LARGEST = 1024.0**5
 
 
@@ -218,10 +218,10 @@ class Segments:
     """The sum of all counts since the first reading, over all series and their restarts."""
 
     total: float = 0
-    #: series -> what it showed last; one that is gone is kept, and None stands for: not looked yet
+    #: last value of each series, including series that have disappeared; None: not read yet
     latest: Mapping[str, float] | None = None
-    falls: tuple[Fall, ...] = ()  #: in the order they were seen
-    n_falls: Mapping[str, int] = field(default_factory=dict)  #: by series
+    falls: tuple[Fall, ...] = ()  #: falls in the order of their detection
+    n_falls: Mapping[str, int] = field(default_factory=dict)  #: number of falls per series
 
 
 def join_segments(before: Segments, counts: Mapping[str, float]) -> Segments:
@@ -249,7 +249,7 @@ def join_segments(before: Segments, counts: Mapping[str, float]) -> Segments:
     )
 
 
-LARGEST_COUNT = 2**53  #: up to it a float tells every whole number; beyond it one item more is not seen
+LARGEST_COUNT = 2**53  #: largest number up to which a float represents every whole number
 
 
 def is_count(number: float) -> bool:

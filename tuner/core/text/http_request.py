@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _WITH_BODY = ("POST", "PUT", "PATCH")
-LONGEST_SOCKET_BYTES = 107  #: unix(7): 108 with the zero at the end
+LONGEST_SOCKET_BYTES = 107  #: 108 bytes with the final zero: unix(7)
 _OURS = ("content-length", "transfer-encoding", "connection", "expect")
 
 
@@ -23,9 +23,9 @@ _OURS = ("content-length", "transfer-encoding", "connection", "expect")
 class HttpUrl:
     """The destination of a request."""
 
-    host: str  #: or the whole path of a unix socket
+    host: str  #: host name or address, or the whole path of a unix socket
     port: int
-    authority: str  #: host and port as the Host header has them
+    authority: str  #: host and port in the form of the Host header
     target: str  #: path and query
     is_tls: bool = False  #: whether the connection is encrypted
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from tuner.core.text.figures import is_count
 
-MOST_SAMPLES = 10_000  #: of one metric, with the labels that are asked for
-MOST_LINES = 50_000  #: of one metric, whatever their labels: each takes some 10 us
+MOST_SAMPLES = 10_000  #: most samples of one metric with the requested labels
+MOST_LINES = 50_000  #: most lines of one metric with any labels; each takes about 10 us
 _LONGEST_LINE = 1 << 16
 
 _BLANK = r"[ \t]*"
@@ -33,15 +33,16 @@ _REAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _VALUE = re.compile(  # then maybe a time, and an exemplar
     rf"{_BLANK}({_REAL}|[+-]?(?i:inf|infinity|nan))(?:[ \t]+({_REAL}))?(?:[ \t]+#.*)?{_BLANK}\r?"
 )
-_UNESCAPED = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}  #: of others the backslash stays
+_UNESCAPED = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}  #: a backslash before any other character stays
 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    labels: Mapping[str, str]  #: without those of an empty value: they mean the same as none
+    #: labels without those of an empty value, which is equivalent to a missing label
+    labels: Mapping[str, str]
     value: float
-    written: str  #: the value as it stands there
-    at: float | None  #: its time, in the format's unit
+    written: str  #: value as written in the text
+    at: float | None  #: timestamp in the unit of the format
 
 
 def is_legacy(name: str) -> bool:

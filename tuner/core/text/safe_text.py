@@ -8,9 +8,9 @@ from typing import Any
 
 # Names of secrets, in the spelling of variables, options, headers and keys of settings.
 
-HIDDEN = "<hidden>"  #: stands in place of a secret, which no study keeps
+HIDDEN = "<hidden>"  #: replacement for a secret, which no study stores
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
-_END = r"\d*(?:_|$)"  #: of a word; DB_PASSWORD2 is one, too
+_END = r"\d*(?:_|$)"  #: end of a word; digits may follow it, as in DB_PASSWORD2
 _SECRET = re.compile(
     rf"(?:pass(?:word|wd|phrase)?|secret|credential)s?{_END}|token{_END}"
     rf"|(?:^|_)(?:auth|basicauth|dsn|cookies?){_END}|(?:^|_)authorization$"
@@ -23,7 +23,7 @@ _TOKENS = re.compile(rf"tokens{_END}")
 _COUNTED = re.compile(
     r"(?:^|_)(?:batched|completion|count|limit|max|min|n|num|number|per|prompt|total)(?:_|$)"
 )
-#: STRIPE_KEY is a secret, SORT_KEY is not
+#: for example, STRIPE_KEY is a secret, but SORT_KEY is not
 _KEY_OF_SOMEBODY = re.compile(
     r"(?:[A-Z0-9]+_)*(?!(?:CACHE|FOREIGN|GROUP|HASH|INDEX|LIST|LOOKUP|ORDER|PARTITION|PRIMARY|PUBLIC|QUEUE|RANGE"
     r"|REDIS|ROUTING|ROW|SET|SHARD|SORT)_)[A-Z0-9]+_KEYS?\d*"
@@ -41,16 +41,16 @@ def looks_secret(name: str) -> bool:
 
 _NAME = r"(?P<name>[A-Za-z_][\w.-]*+)"
 _OPTION_NAME = r"(?P<name>--?[A-Za-z][\w.-]*+)"
-_ALONE = r"""(?<![\w.'"-])"""  #: what follows is no part of a longer name
-_IN_QUOTES = r"""(?<=['"])"""  #: what follows ends where these quotes do
+_ALONE = r"""(?<![\w.'"-])"""  #: matches unless a longer name precedes
+_IN_QUOTES = r"""(?<=['"])"""  #: matches after a quote, with which the following part ends
 _COLON = r"(?:[ \t]*+:[ \t]++|(?P<close>:)(?![/:\s]))"
 _EQUALS = r"(?:=|[ \t]++=[ \t]*+)"
-#: a word as a shell has it
+#: one word of a shell command
 _WORD = r"""'[^']*+\Z|"[^"]*+\Z|(?:'[^']*'|"[^"]*"|[^\s'"])++"""
-#: whatever a scheme may be: to look for its beginning would take the square of a long word's time
+#: matches any scheme, because a search for its beginning takes quadratic time in a long word
 _USER_INFO = re.compile(r"(?P<scheme>(?<=[A-Za-z0-9+.-])://)[^/?#\s]*@")
 _PASSWORD = re.compile(r"(?<=[A-Za-z0-9+.-])://[^/?#\s:]*:([^/?#\s]+)@")
-#: what stands before a value, with its name, and the value
+#: pairs of patterns: the text before a value, with its name, and the value
 _FORMS = tuple(
     (re.compile(before), re.compile(value, re.DOTALL))
     for before, value in (
@@ -70,7 +70,7 @@ _FORMS = tuple(
 _ENDS_SECRET = re.compile(
     r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|cookie|dsn|authorization|-auth)\d*$", re.I
 )
-_SHORTEST_SECRET = 6  #: characters; to hide each "1" of a text because a TOKEN is 1 would spoil it
+_SHORTEST_SECRET = 6  #: characters; hiding each "1" of a text because a TOKEN is 1 would make it unreadable
 _OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.-]*)=(?P<value>.*)", re.DOTALL)
 _SCRIPT_FOLLOWS = re.compile(r"-[a-z]*c")  #: sh -c, bash -lc, python -c
 
@@ -164,13 +164,13 @@ def _redact_words(words: list[Any]) -> list[Any]:
 # Texts of other programs and users, without control characters, terminal escapes and direction marks.
 
 
-_LONGEST = 300  #: characters of one_line
+_LONGEST = 300  #: longest output of one_line, characters
 _ESCAPE = r"\x1b\[[0-9;]*[A-Za-z]"
 _IN_TABLE = re.compile(rf"{_ESCAPE}|[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-#: control characters, line separators, lone halves of surrogate pairs, what XML has no place for
+#: control characters, line separators, lone surrogates, and characters that XML does not allow
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _BROKEN = re.compile(r"[\ud800-\udfff\ufffe\uffff]")
-#: marks that turn the direction of text, have no width or hide what follows
+#: characters that change the direction of text, have no width, or hide the following text
 _HIDDEN = re.compile(
     r"[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|[\U000e0000-\U000e007f]"
 )

@@ -13,13 +13,13 @@ _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||&>>|&>|\|&|<<<|<<-?|>>|>&|<&|>\||<>|[
 _BETWEEN = frozenset({";", "\n", "&&", "||", "&"})  #: operators that end a command
 _OPENS = frozenset({"if", "case", "for", "while", "until", "select", "{"})
 _CLOSES = frozenset({"fi", "esac", "done", "}"})
-#: after them another command begins
+#: words after which another command begins
 _GOES_ON = frozenset({"then", "else", "elif", "do", "!", "time"})
 _NAME = r"[A-Za-z_]\w*"
 _VARIABLE = re.compile(rf"\$(?:({_NAME})|\{{({_NAME})(?:(:?-)([^}}$`'\"\\]*))?\}})")
 _OWN_ARGUMENTS = re.compile(r"\$[0-9@*#]|\$\{[0-9@*#]|\bBASH_SOURCE\b|(?:^|[\s;&|])shift(?:$|[\s;&|])")
 _SOURCED = re.compile(r"(?:^|[\s;&|(])(?:\.|source)\s")
-ALL_ARGUMENTS = '"$@"'  #: a word that stands for them
+ALL_ARGUMENTS = '"$@"'  #: word that stands for all arguments of a script
 _NAMED_AND_ALL = ('"$0"', ALL_ARGUMENTS)
 
 
@@ -31,9 +31,9 @@ class ObscureError(Exception):
 class LastCommand:
     """A simple command at the end of a text."""
 
-    before: str  #: the text up to it; empty: nothing stands there
-    words: tuple[str, ...]  #: as they are written, with quotes
-    line: int  #: where it begins, from 1
+    before: str  #: text before the command; empty: there is none
+    words: tuple[str, ...]  #: words as written, with quotes
+    line: int  #: number of its first line, from 1
 
 
 @dataclass(frozen=True, slots=True)

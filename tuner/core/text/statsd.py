@@ -25,15 +25,16 @@ from typing import Literal
 
 from tuner.core.text.figures import LARGEST_COUNT
 
-#: ``unreadable``: a line of a name that is counted, and nobody knows what it counts. ``other-type``: such a
-#: line that is no counter: statsd keeps timers of the same name apart. ``no-metric``: no line of statsd.
+#: ``unreadable``: a line with a counted name whose count cannot be parsed. ``other-type``: a line with a
+#: counted name that is not a counter, because statsd keeps timers of the same name separately. ``no-metric``:
+#: not a line of statsd.
 Passed = Literal["unreadable", "other-type", "no-metric"]
 
-_PLAIN = re.compile(rb"([0-9]{1,15})\|c(?:\|@1(?:\.0)?)?\r?")  #: most counts; @1.0 is gunicorn's
+_PLAIN = re.compile(rb"([0-9]{1,15})\|c(?:\|@1(?:\.0)?)?\r?")  #: format of most counts; gunicorn writes @1.0
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _METRIC = re.compile(rb"[^:|]+:[^|]*\|[^|]+")
 _ORDINARY_NAME = re.compile(rb"[a-zA-Z0-9_.-]+")
-_TAGS_AFTER_NAME = re.compile(rb"[,#;]")  #: of InfluxDB, Librato and Graphite
+_TAGS_AFTER_NAME = re.compile(rb"[,#;]")  #: tags as InfluxDB, Librato and Graphite write them
 _NO_METRICS = (b"_e{", b"_sc|")
 _COUNTERS = (b"c", b"m")
 _OTHERS = (b"g", b"ms", b"h", b"d", b"s")
@@ -46,10 +47,12 @@ class StatsdTally:
     """The totals of the counters *names*, and a summary of all other lines."""
 
     def __init__(self, names: Collection[bytes]) -> None:
-        self.totals = dict.fromkeys(names, 0.0)  #: a sampled count stands for 1 / rate of them
-        self.n_passed: dict[Passed, int] = {"unreadable": 0, "other-type": 0, "no-metric": 0}  #: lines
-        self.examples: dict[Passed, bytes] = {}  #: the first line of each, cut off
-        #: other metrics without their tags, and the type of the first one: at most twenty
+        #: totals by name; a count with sampling rate r adds 1 / r of its number
+        self.totals = dict.fromkeys(names, 0.0)
+        #: number of ignored lines of each kind
+        self.n_passed: dict[Passed, int] = {"unreadable": 0, "other-type": 0, "no-metric": 0}
+        self.examples: dict[Passed, bytes] = {}  #: first ignored line of each kind, truncated
+        #: names of other metrics without tags, at most twenty, each with its first type
         self.other_names: dict[bytes, bytes] = {}
 
     def add(self, packet: bytes) -> None:

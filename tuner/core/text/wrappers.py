@@ -6,31 +6,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-MODULE = frozenset({"-m", "--module"})  #: options of `uv run` and Python after which a module's name comes
+MODULE = frozenset({"-m", "--module"})  #: options of `uv run` and Python that precede the name of a module
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
     """The syntax of a program's words up to the command that it starts."""
 
-    #: options whose value is the next word, or stands in the same one: ``-n 5``, ``-n5``, ``--adjustment=5``
+    #: options with a value, which is the next word or in the same word: ``-n 5``, ``-n5``, ``--adjustment=5``
     valued: frozenset[str] = frozenset()
-    all_valued: bool = False  #: every long option has a value
-    #: whether long options may be cut short, as getopt_long has it
+    all_valued: bool = False  #: whether every long option has a value
+    #: whether long options may be abbreviated, as with getopt_long
     abbreviations: bool = False
-    #: the words after the options of which one makes it start a command: ``uv run``; empty: none is needed
+    #: words that make it start a command, after the options (``uv run``); empty: no such word is needed
     subcommands: frozenset[str] = frozenset()
-    n_operands: int = 0  #: words between the options and the command: the time of ``timeout 30 gunicorn``
-    #: whether variables may stand before the command, as in ``sudo A=1 gunicorn``
+    #: number of words between the options and the command, such as the time in ``timeout 30 gunicorn``
+    n_operands: int = 0
+    #: whether variables may precede the command, as in ``sudo A=1 gunicorn``
     assigns: bool = False
-    #: options with which it starts no command of the words
+    #: options with which it starts no command
     alone: frozenset[str] = frozenset()
-    project: bool = False  #: it starts the command in an environment (Python, PATH) of its own choice
-    #: options with which the command does not find the environment
+    project: bool = False  #: whether it selects the environment (Python, PATH) of the command
+    #: options with which the command does not inherit the environment
     hides_with: frozenset[str] = frozenset()
-    hides: bool = False  #: it never does, but for *shows_with*
+    hides: bool = False  #: whether the command never inherits the environment, except with *shows_with*
     shows_with: frozenset[str] = frozenset()
-    is_user: bool = False  #: it may start the command as another user
+    is_user: bool = False  #: whether it may start the command as another user
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class Start:
     """The words of a wrapper before its command."""
 
     wrapper: Wrapper
-    n_words: int  #: up to the command, the wrapper's own name included
+    n_words: int  #: number of words up to the command, including the wrapper's name
     assigned: Mapping[str, str] = field(default_factory=dict)
-    hides_environment: bool = False  #: the command does not find the variables that the wrapper finds
+    hides_environment: bool = False  #: whether the command does not inherit the wrapper's variables
 
 
 def _options(text: str) -> frozenset[str]:

@@ -53,15 +53,16 @@ __all__ = [
 # When the first window may begin: decided while the launch runs, once a second.
 
 
-BIAS_RATIO = 0.005  #: of a window, that the transient may still cause
+BIAS_RATIO = 0.005  #: largest remaining bias of a window by the transient, as a share
 FEWEST_BATCHES = 4
-LEAST_S = float(FEWEST_BATCHES * BATCH)  #: no launch is seen to have settled sooner
-KEPT_BATCHES = 3  #: at least, after MSER's point
-MIN_ITEMS = 8  #: after MSER's point; slow items make it longer
-MIN_BUSY_S = 4  #: seconds of it in which an item finished: one burst shows no rate
-TOLERANCE_ACTIVE = 0.5  #: tasks; a count of few tasks is coarse
-TOLERANCE_RATIO = 0.05  #: of the active count
-STANDARD_ERRORS = 1.5  #: a difference within these is noise
+LEAST_S = float(FEWEST_BATCHES * BATCH)  #: earliest time at which a launch can count as steady
+KEPT_BATCHES = 3  #: fewest batches after MSER's point
+MIN_ITEMS = 8  #: fewest items after MSER's point; slow items extend the warm-up
+#: fewest seconds after MSER's point in which an item finished, because one burst shows no rate
+MIN_BUSY_S = 4
+TOLERANCE_ACTIVE = 0.5  #: tolerance in tasks, because a count of few tasks is coarse
+TOLERANCE_RATIO = 0.05  #: tolerance as a share of the active tasks
+STANDARD_ERRORS = 1.5  #: a difference of at most so many standard errors is noise
 
 
 def has_settled(
@@ -113,7 +114,7 @@ def _is_level(active: Sequence[float]) -> bool:
 
 # Whether a window began too early: decided once it is over, when much more data is there.
 
-FEWEST_REST = 10  #: seconds that a window must keep to be compared with what it was
+FEWEST_REST = 10  #: seconds that must remain after a cut for a comparison with the whole window
 
 
 def warming_n(items_per_s: Sequence[float], began_n: int) -> int:
@@ -158,8 +159,8 @@ class SettlingVerdict:
     """The verdict on a launch, in the form that its record stores."""
 
     settled: bool
-    unsettled: str | None  #: why not, "slug: what was seen"
-    steady_from_s: float | None  #: from RUNNING; None: too short to say
+    unsettled: str | None  #: reason why it is not steady, as "slug: figures"; None: it is steady
+    steady_from_s: float | None  #: seconds from RUNNING to the steady state; None: the launch is too short
     trend_ratio_per_h: float | None
     trend_se_ratio_per_h: float | None
 
@@ -168,12 +169,13 @@ class SettlingVerdict:
 class Seen:
     """Items per second since the launch's latest warm-up began, without invalid windows."""
 
-    running_s: float | None = None  #: when the first warm-up began: the launch was up
+    running_s: float | None = None  #: start time of the first warm-up, when the launch was RUNNING
     items_per_s: list[float] = field(default_factory=list)
-    ends_s: list[float] = field(default_factory=list)  #: of these seconds
-    window_starts: list[int] = field(default_factory=list)  #: at which of them a window that counts began
-    heads_s: float = 0.0  #: what windows gave to the warm-up, before the first one that counts
-    unkept: list[Sample] = field(default_factory=list)  #: of warm-up, not yet handed to the store
+    ends_s: list[float] = field(default_factory=list)  #: end times of these seconds
+    #: indices of the seconds at which valid windows began
+    window_starts: list[int] = field(default_factory=list)
+    heads_s: float = 0.0  #: seconds of windows that were added to the warm-up before the first valid window
+    unkept: list[Sample] = field(default_factory=list)  #: samples of the warm-up that are not stored yet
 
     def warm_up_again(self, now_s: float) -> None:
         """Discard the values: a launch begins, or its steady state has ended."""

@@ -18,21 +18,21 @@ from tuner.core.warmup.verdict import Trend, pool_trends
 
 # The number of launches that never settled, compared with the number of false alarms of the verdict.
 
-#: The share of steady launches that the verdict calls unsettled, rounded up: the mean of the table of false
+#: Share of steady launches that the verdict calls unsettled, rounded up. The mean of the table of false
 #: alarms of bench/warmup.py is 3.7 % for launches of 11 minutes and more (docs/method/warmup.md). Launches
-#: under two minutes have more: 13 % of those of 40 s, 8 % of those of 60 s, where the noise has no memory.
+#: under two minutes have more: 13 % of those of 40 s, 8 % of those of 60 s, if the noise has no memory.
 FALSE_ALARM_RATIO = 0.05
-ALARM_LEVEL = 0.01  #: more launches than chance gives: chance alone gives so many so seldom
-CUT = "cut"  #: the budget ended the warm-up before the launch had settled
-NOT_BY_CHANCE = ("idle", "short", CUT)  #: reasons that are facts, not decisions against noise
+ALARM_LEVEL = 0.01  #: probability by chance below which a number of unsettled launches is reported
+CUT = "cut"  #: the budget ended the warm-up before the launch was steady
+NOT_BY_CHANCE = ("idle", "short", CUT)  #: reasons that are facts, not statistical decisions
 
 
 @dataclass(frozen=True, slots=True)
 class NeverSettled:
     """Number of launches, of a study or of one layout, that never settled."""
 
-    n: int  #: launches that were judged
-    n_never: int  #: of these, those that never settled, for a reason that noise can give
+    n: int  #: number of judged launches
+    n_never: int  #: number of judged launches that never became steady, for a reason that noise can cause
     level: float = ALARM_LEVEL
 
     @property
@@ -124,7 +124,8 @@ def alarm_of(launch: LaunchRecord, count: SettlingCount) -> Message | None:
     return None
 
 
-SURE = 0.01  #: a trend of all launches is told when noise alone would show one as large so seldom
+#: a common trend of all launches is reported if noise causes one as large with this probability or less
+SURE = 0.01
 HOUR_S = 3600.0
 
 
@@ -133,7 +134,7 @@ class Settling:
     """Result of the steady-state checks of a study's launches."""
 
     count: NeverSettled
-    alarms: tuple[str, ...]  #: what chance does not explain, a sentence each
+    alarms: tuple[str, ...]  #: sentences on findings that chance does not explain
 
     @property
     def facts(self) -> tuple[str, ...]:

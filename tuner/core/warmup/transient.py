@@ -56,12 +56,12 @@ def truncation_point(batches: Sequence[float]) -> int:
 
 TIME_CONSTANTS = tuple(
     s / BATCH for s in (2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 130, 200, 300, 450)
-)  #: that are tried, in batches
-UNSEEN_TIME_CONSTANT = 30 / BATCH  #: slower ones are believed only when they are seen
-SEEN_GAIN = 6.0  #: variances by which a fitted transient must beat none, to be believed before a window ...
-CERTAIN_GAIN = 8.0  #: ... and after it
-LEFT_RATIO = 0.002  #: of the mean of the rest: where a transient is over
-PLAUSIBLE = 1.0  #: variances within which another fit is as good: one standard error
+)  #: time constants that are tried, in batches
+UNSEEN_TIME_CONSTANT = 30 / BATCH  #: a slower transient must be visible in the samples to be accepted
+SEEN_GAIN = 6.0  #: improvement in variances over a fit without a transient, needed before a window
+CERTAIN_GAIN = 8.0  #: the same needed after a window
+LEFT_RATIO = 0.002  #: a transient is over below this share of the mean of the rest
+PLAUSIBLE = 1.0  #: another fit is as good within so many variances: one standard error
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class _Exponential:
     """Level plus amplitude * exp(-t / time constant), fitted from batch *start* on."""
 
     start: int
-    n: int  #: batches fitted
-    time_constant: float  #: batches
-    amplitude: float  #: at *start*; negative: throughput rises
-    spread: float  #: sum of squares of the regressor: variance / spread is the amplitude's
+    n: int  #: number of fitted batches
+    time_constant: float  #: time constant in batches
+    amplitude: float  #: value at *start*; negative: throughput rises
+    spread: float  #: sum of squares of the regressor; variance / spread is the amplitude's variance
     squares: float  #: sum of squared residuals
-    squares_without: float  #: ... of a level alone
+    squares_without: float  #: sum of squared residuals of a constant level
 
     @property
     def score(self) -> float:

@@ -25,8 +25,9 @@ from tuner.core.warmup.transient import BATCH, batch_means, transient_end
 # Source: equal-weighted cosines for long-run variances: Müller (2007, 2014); Lazarus, Lewis, Stock & Watson
 # (2018), recommended for regressions; Müller & Watson (2008) for the analysis of slow movements.
 
-N_COSINES = (16, 5)  #: measure the noise; the fewer, the slower the noise that they see, and the less sure
-FEWEST_OF_TREND = 12  #: values; below that there is no telling trend from noise
+#: numbers of cosines that measure the noise: fewer detect slower noise, but are less certain
+N_COSINES = (16, 5)
+FEWEST_OF_TREND = 12  #: values; fewer cannot separate a trend from noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,13 @@ def _cosine(j: int, n: int) -> list[float]:
 #
 # Source: Jackson et al. (2005) for the search; Barrett et al. (2017) segment benchmarks in the same way.
 
-SHORTEST = 30  #: seconds that a level must hold; quicker changes average out within a window
-MOST_CELLS = 240  #: the search costs their square
-FEWEST_IN_CELL = 10  #: seconds
-NOISE_BLOCK = (20, 32)  #: seconds over which the noise is averaged; a fiftieth of what was seen, within these
-PRICE = 13.0  #: variances that a cut must save
-_NORMAL_MEDIAN_SQUARE = 0.4549  #: the median of a chi-squared with one degree of freedom
+SHORTEST = 30  #: least length of a level, seconds; quicker changes average out within a window
+MOST_CELLS = 240  #: most cells; the search takes the square of their number
+FEWEST_IN_CELL = 10  #: fewest seconds in a cell
+#: least and largest time over which noise is averaged, seconds; in between, a fiftieth of the launch
+NOISE_BLOCK = (20, 32)
+PRICE = 13.0  #: variances that a further cut must save
+_NORMAL_MEDIAN_SQUARE = 0.4549  #: median of a chi-squared distribution with one degree of freedom
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +183,17 @@ def _cut_stretches(means: Sequence[float], shortest: int, price: float) -> list[
     return starts[::-1]
 
 
-TREND_ALPHA = 0.02  #: chance that a steady launch is said to have a trend
-TREND_RATIO = 0.005  #: change in ten minutes; less is no concern of a study that looks for 2 %
-LATE_RATIO = 0.005  #: what a warm-up of half of what was seen must change of the mean to be of concern
-LEVELS_RATIO = 0.10  #: difference of two levels; less is noise that a window averages
-WINDOWS_RATIO = 0.25  #: ... of two windows; less may be window noise, which the study measures
-EDGE_S = 30  #: so near to a window's begin, a change is the window's
-PER_S = 600.0  #: the threshold of a trend is one of ten minutes; what is printed is of the stretch seen
-FEWEST = 4 * BATCH  #: samples
+TREND_ALPHA = 0.02  #: probability that a steady launch is reported to have a trend
+TREND_RATIO = 0.005  #: change in ten minutes; a smaller one does not matter in a study with a margin of 2 %
+#: smallest change of the mean by a cut of half the launch or more that makes the launch count as late
+LATE_RATIO = 0.005
+#: least difference of two levels; a smaller one is noise that averages out within a window
+LEVELS_RATIO = 0.10
+#: least difference of two windows; a smaller one may be noise of windows, which the study measures
+WINDOWS_RATIO = 0.25
+EDGE_S = 30  #: a change this near to the start of a window is due to the window
+PER_S = 600.0  #: time for the threshold of a trend; the printed change is that of the observed time
+FEWEST = 4 * BATCH  #: fewest samples
 
 Reason = Literal["late", "trend", "levels", "idle"]
 
@@ -197,17 +202,17 @@ Reason = Literal["late", "trend", "levels", "idle"]
 class Steady:
     """Verdict that a launch reached a steady state."""
 
-    from_n: int  #: samples of warm-up before it
-    trend: Trend | None  #: per sample; what was left of one, and how well that is known; None: too short
+    from_n: int  #: number of samples of warm-up before the steady state
+    trend: Trend | None  #: remaining trend per sample, with its standard error; None: too short
 
 
 @dataclass(frozen=True, slots=True)
 class NotSettled:
     """Verdict that a launch never settled."""
 
-    reason: Reason  #: docs/warmup.md explains each
-    detail: str  #: what was seen, with the figures
-    from_n: int  #: samples after which it is least unsteady
+    reason: Reason  #: reason for the verdict, explained in docs/warmup.md
+    detail: str  #: explanation with the figures
+    from_n: int  #: number of samples after which the launch is least unsteady
     trend: Trend | None
 
     def __str__(self) -> str:
