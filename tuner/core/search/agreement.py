@@ -23,9 +23,9 @@ from tuner.core.stats.groups import bound
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import tail_beyond
 
-#: A race stops the earlier the smaller its noise looks, so this interval misses about 1 % and not 0.5 %.
+#: A race stops earlier if its noise looks smaller, so this interval misses about 1 % and not 0.5 %.
 LEVEL = 0.995
-ALLOWED_RATIO = 0.01  #: by which slices may be off, as bench/heats.py measures their bias
+ALLOWED_RATIO = 0.01  #: tolerated bias of slices, as measured by bench/heats.py
 
 
 def agreement_of(

@@ -19,11 +19,11 @@ from tuner.core.defaults import LEAST_LAUNCHES
 from tuner.core.search.posterior import Array, Posterior
 from tuner.core.stats.quantiles import student_t_tail
 
-#: Significance level of all tests of a race together. bench/robustness.py finds a change that is none in 0.5
-#: to 3 % of races, and in 2.5 % if single windows are far too low.
+#: Significance level of all tests of a race together. bench/robustness.py measures false changes in 0.5 to 3
+#: % of races, and in 2.5 % if single windows are far too low.
 LEVEL = 0.01
-_LEVEL_OF_REST = 0.1  #: a change must hold at this level without any one launch that is far out
-_LEAST_VARIANCE = 1e-12  #: launches that are exactly alike have none
+_LEVEL_OF_REST = 0.1  #: significance level that a change must keep without any one launch that is an outlier
+_LEAST_VARIANCE = 1e-12  #: launches that are exactly equal have no variance
 
 
 class Launch(NamedTuple):

@@ -26,7 +26,8 @@ from tuner.core.stats.groups import (
 
 # A simulated host, drawn from the posterior of a race, which gives windows that were never measured.
 
-#: How much layouts that may be best truly differ, in units of sigma: each as likely beforehand.
+#: Standard deviation of the true differences between layouts that may be best, in units of sigma; all have
+#: the same prior probability.
 _SPREADS = (0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 
 
@@ -84,7 +85,7 @@ class DrawnWorld:
         return mean - gain @ along, covariance - gain @ (across @ vectors).T
 
 
-N_CANDIDATES = 3  #: layouts with the highest means that may be claimed by a calibrated race
+N_CANDIDATES = 3  #: number of layouts with the highest means that a calibrated race may claim
 
 
 @dataclass(frozen=True)  # without slots, because cached properties need a __dict__
@@ -94,12 +95,14 @@ class Challenge:
     posterior: Posterior
     kind: Kind
     leader: int
-    n_left: int  #: layouts in the race
-    doubt: float  #: that the leader is worse than the best by more than the margin
-    in_race: Array  #: 1 or 0
-    urgency: Array  #: how open it is that a rival is better; -1 for the leader and for who is out
-    gap: Array  #: (filters, layouts): leader above rival, log
-    variance: Array  #: of *gap*
+    n_left: int  #: number of layouts in the race
+    doubt: float  #: error probability: the leader is worse than the best by more than the margin
+    in_race: Array  #: 1 for layouts in the race, otherwise 0
+    #: probability that a rival is better over its number of windows; -1 for the leader and for layouts out of
+    #: the race
+    urgency: Array
+    gap: Array  #: (filters, layouts): logarithm of the leader's value over the rival's
+    variance: Array  #: variance of *gap*
     margin: float
 
     def to_repeat(self, per_window: float) -> int:

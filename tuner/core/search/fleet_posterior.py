@@ -32,12 +32,14 @@ from tuner.core.search.posterior import DIFFUSE, LENGTH_REF_S, Array, Filters, P
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
 
-#: How much layouts may differ from box to box, in units of sigma, and the odds beforehand of each to 1.
+#: Standard deviation of the host-by-layout interaction, in units of sigma, with the prior odds of each
+#: against 1.
 _APARTS = ((0.0, 40.0), (0.5, 1.0), (1.5, 1.0), (5.0, 1.0))
-#: What boxes' levels are taken to differ by, in units of sigma; each as likely beforehand.
+#: Standard deviation of the levels of hosts, in units of sigma; all have the same prior probability.
 LEVELS = (1.0, 6.0, 50.0)
-_UNKNOWN = (sqrt(DIFFUSE),)  #: a strict race expects nothing of them
-_DRIFT, _LEVEL, _FIRST = 0, 1, 2  #: states of a box; from the third on, what layouts have apart
+_UNKNOWN = (sqrt(DIFFUSE),)  #: a strict race assumes nothing on the levels
+#: indices of a host's states; from the third on, its interactions with layouts
+_DRIFT, _LEVEL, _FIRST = 0, 1, 2
 
 
 class FleetPosterior(Posterior):
@@ -46,9 +48,9 @@ class FleetPosterior(Posterior):
     `covariance` and `mean` are of layouts alone: (filters, layouts, layouts) and (filters, layouts).
     """
 
-    #: What layouts have apart is alike for all rivals: it makes many doubtful together, or none.
+    #: The interaction is equally large for all rivals, so it makes many of them uncertain together, or none.
     doubts_by_filter = True
-    has_own_noise = False  #: its windows differ by what layouts have apart, too
+    has_own_noise = False  #: its windows also differ by the interaction
 
     def __init__(self, fresh: Posterior) -> None:
         """Create a bank from *fresh*, the empty bank of one host: each noise with each spread of hosts."""
@@ -67,10 +69,12 @@ class FleetPosterior(Posterior):
         self._squares = fresh._squares[each]
         self.apart, self.level_sd = np.tile(apart, len(fresh.share)), np.tile(level_sd, len(fresh.share))
         self._boxes: dict[str, _Box] = {}
-        #: what is joined by windows so far has the same number: layouts by their index, boxes by name
+        #: layouts (by index) and hosts (by name) have the same number if windows join them
         self._joined: dict[int | str, int] = {n: n for n in range(k)}
-        self._windows: list[tuple[int, float, float, float, str]] = []  #: as `observe` has them
-        self._between: tuple[Array, Array, Array] | None = None  #: of the mean over boxes, once worked out
+        #: windows with the arguments of `observe`
+        self._windows: list[tuple[int, float, float, float, str]] = []
+        #: estimates of the mean over hosts; None: not computed yet
+        self._between: tuple[Array, Array, Array] | None = None
 
     # ------------------------------------------------------------------ windows
 
@@ -232,11 +236,12 @@ class _Box:
 
     def __init__(self, ratio: Array, level: Array, at_s: float) -> None:
         """Create the filter; *level*: the prior variance of the host's level."""
-        self.seen: list[int] = []  #: layouts, in the order of their states
+        self.seen: list[int] = []  #: measured layouts, in the order of their states
         self.covariance = np.zeros((len(ratio), _FIRST, _FIRST))
         self.covariance[:, _DRIFT, _DRIFT] = ratio**2
         self.covariance[:, _LEVEL, _LEVEL] = level
-        #: (filters, states, 1 + seen): if mu were 0; and by how much less for each mu of a layout seen
+        #: (filters, states, 1 + seen): the states if mu were 0, and their decrease per mu of each measured
+        #: layout
         self.mean = np.zeros((len(ratio), _FIRST, 1))
         self.at_s = at_s
 

@@ -38,14 +38,16 @@ if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
     from tuner.core.model.diagnosis.diagnose import What
 
-SURE_GAIN = 1.25  #: one window of each that scatter by 5 % show so much by luck once in 1000 times
-MOST_THREADS = 4096  #: in all processes together; who needs more wants an event loop, not a larger grid
-#: the bottlenecks that more threads may help; any other one (cores, GIL, memory) they cannot
+SURE_GAIN = 1.25  #: a gain that windows with a scatter of 5 % show by chance once in 1000 times
+#: threads in all processes; a service that needs more should use an event loop, not a larger grid
+MOST_THREADS = 4096
+#: bottlenecks that more threads may relieve, unlike the cores, the GIL and memory
 MAY_HELP: tuple[What, ...] = ("waiting", "backend")
 
-#: what ended a walk: something is full, twice as many gave no more, more is refused, a scout gave nothing
+#: reason for the end of a walk: a resource is full, doubling gained nothing, the next layout is not possible,
+#: or a scout gave no valid window
 Ended = Literal["full", "no-gain", "refused", "unseen"]
-#: why a layout cannot be measured, as part of a sentence; None: it can
+#: function that returns the reason why a layout cannot be measured, as part of a sentence; None: it can
 Refuses = Callable[[Layout], str | None]
 
 
@@ -55,9 +57,9 @@ class Scout:
 
     layout: Layout
     per_s: float | None  #: items per second; None: no window of it is valid
-    what: tuple[What, ...] = ()  #: its bottleneck, the most first; empty: not known
+    what: tuple[What, ...] = ()  #: bottlenecks, most important first; empty: unknown
     memory_bytes: float | None = None
-    passes: str | None = None  #: a limit of the user's that it passed, as part of a sentence
+    passes: str | None = None  #: limit of the user that it exceeded, as part of a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +68,16 @@ class Way:
 
     began: Layout
     reached: Layout
-    ended: Ended | None = None  #: None: it goes on
-    why: str = ""  #: what refused more; empty: nothing did
-    next: Layout | None = None  #: what to look at next; None: the walk has ended
+    ended: Ended | None = None  #: None: the walk continues
+    why: str = ""  #: reason why the next layout is not possible; empty: there is none
+    next: Layout | None = None  #: next layout to scout; None: the walk has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
     """The growth of a grid by scouts."""
 
-    n_asked: int  #: layouts of the study before it grew
+    n_asked: int  #: number of layouts of the study before it grew
     ways: tuple[Way, ...] = ()
 
     def way_of(self, variant: str) -> Way | None:

@@ -37,26 +37,27 @@ from tuner.core.search.posterior import (
     similarity,
 )
 
-N_SETS = 2048  #: of the ensemble that stands for all services
-N_NEAR = 256  #: sets more, where the windows so far say that the service is
-FIRST_FIT = 6  #: windows before the ensemble is first weighed ...
-NEXT_FIT = 1.3  #: ... and again when there are so many times more
-LAST_FIT = 120  #: windows; by then they say all there is to say, and the filters go on by themselves
-FILTER_KEPT = 1e-4  #: a filter that is so much less likely than the best is dropped
-#: The guide is switched off when those who know of no model foretold layouts without a window better: so much
-#: better while there are few such layouts, and at all from N_TRIED on.
+N_SETS = 2048  #: number of parameter sets in the ensemble of all services
+N_NEAR = 256  #: number of further sets near the service, from the windows so far
+FIRST_FIT = 6  #: number of windows at which the ensemble is first weighted
+NEXT_FIT = 1.3  #: growth of the number of windows after which it is weighted again
+LAST_FIT = 120  #: number of windows at which the ensemble is last weighted; more windows add nothing to it
+FILTER_KEPT = 1e-4  #: filters with a smaller likelihood, relative to the best, are dropped
+#: The guide is switched off if filters without a model predict the first windows of layouts better: by this
+#: factor for fewer than N_TRIED layouts, and by any factor from there on.
 WORST_ODDS = 5.0
 N_TRIED = 6
-LEAST_LAYOUTS = FIRST_FIT + N_TRIED  #: with fewer it could not be tried
-MOST_LAYOUTS, MOST_THREADS = 250, 1000  #: of a race, and of a layout: solving the network for more takes long
+LEAST_LAYOUTS = FIRST_FIT + N_TRIED  #: with fewer layouts the guide could not be tested
+#: most layouts of a race, and most threads of a layout; solving the network for more takes too long
+MOST_LAYOUTS, MOST_THREADS = 250, 1000
 
-_HEIGHTS = (0.5, 3.0)  #: of the smooth misfit, in units of sigma
-_REACH = 2.0  #: distance in log P and log T over which it changes
-_OWN = (1.0, 2.0, 4.0, 8.0)  #: of a layout's own deviation, in units of sigma
-_WIDER = 2.0  #: sets near the windows are drawn from so many times the covariance that is left
-_LEFT_SD = 0.15  #: and at least from this
-_SET_KEPT = 1e-6  #: a set that is so much less likely than the best is dropped
-_WEIGHT_KEPT = 2e-5  #: sets that weigh less change nothing
+_HEIGHTS = (0.5, 3.0)  #: standard deviation of the smooth misfit, in units of sigma
+_REACH = 2.0  #: distance in log P and log T over which the misfit changes
+_OWN = (1.0, 2.0, 4.0, 8.0)  #: standard deviation of a layout's own deviation, in units of sigma
+_WIDER = 2.0  #: factor of the remaining covariance from which sets near the windows are drawn
+_LEFT_SD = 0.15  #: least standard deviation of these sets
+_SET_KEPT = 1e-6  #: sets with a smaller likelihood, relative to the best, are dropped
+_WEIGHT_KEPT = 2e-5  #: sets with a smaller weight are negligible
 
 
 def may_guide(goal: Goal) -> bool:
@@ -79,9 +80,10 @@ class _Kind:
     share: float
     ratio: float
     tau_s: float
-    kernel: int  #: which misfit
+    kernel: int  #: index of the misfit
     log_prior: float
-    level_sd: float = 0.0  #: what boxes' levels differ by, in units of sigma; 0: there is one box
+    #: standard deviation of the levels of hosts, in units of sigma; 0: there is one host
+    level_sd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,9 @@ class _Weighed:
     """The ensemble after the windows, under one kind of noise and misfit."""
 
     kind: _Kind
-    covariance: Array  #: of the windows, beside the model's surface
-    weight: Array  #: of each set; 1 together
-    squares: float  #: as in Filters
+    covariance: Array  #: covariance of the windows around the model's surface
+    weight: Array  #: weights of the sets, which sum to 1
+    squares: float  #: as in `Filters`
     log_det: float
     evidence: float
 
@@ -115,7 +117,7 @@ class Guide:
         self._everywhere = _everywhere(tuple(layouts), cores, n_sets)
         self._n_sets, self._n_near = n_sets, n_near
         self._last_fit, self._filter_kept = last_fit, filter_kept
-        self._live = np.arange(n_sets)  #: sets of these that are not yet ruled out
+        self._live = np.arange(n_sets)  #: indices of the sets that are not ruled out yet
         self._near: Normal | None = None
         k = len(layouts)
         choices = list(product(_HEIGHTS, _OWN))
@@ -130,7 +132,8 @@ class Guide:
         self._windows: list[tuple[int, float, float, float, str]] = []
         self._next_fit = FIRST_FIT
         self._is_off = False
-        self._score = 0.0  #: log of how much better than the filters without a model it foretold
+        #: logarithm of the likelihood ratio of its predictions to those of the filters without a model
+        self._score = 0.0
         self._errors: list[float] = []
         self._errors_without: list[float] = []
 

@@ -20,8 +20,8 @@ from tuner.core.search.agreement import agreement_of
 from tuner.core.search.posterior import Posterior
 from tuner.core.search.racing import Racing
 
-FEWEST = 2  #: layouts of a heat: one alone is compared with nothing
-N_ALONE = 2  #: full windows at the end: of the best layout and of its hardest rival
+FEWEST = 2  #: fewest layouts of a heat; a single one cannot be compared
+N_ALONE = 2  #: full windows at the end: one of the best layout, and one of the rival hardest to separate
 
 
 class HeatRace(Racing):
@@ -32,9 +32,9 @@ class HeatRace(Racing):
         super().__init__(goal, seed)
         self._most = n_resident
         self._first = True
-        self._alone: dict[Layout, Observed] = {}  #: the last full window of each that ran alone
+        self._alone: dict[Layout, Observed] = {}  #: last full window of each layout that ran alone
         self._agreement: Agreement | None = None
-        self._n_in_slices, self._in_slices_s = 0, 0.0  #: windows in slices, and their length
+        self._n_in_slices, self._in_slices_s = 0, 0.0  #: number of windows in slices, and their total length
 
     @property
     def _counts_slices(self) -> bool:

@@ -17,7 +17,8 @@ _SHORT = SuiteNoise(
     window_sd=0.003, launch_sd=0.015, drift_sd=0.03, drift_ar1_per_600s=0.85, sample_sd_1s=0.25
 )
 
-Row = Callable[[Random, int], list[float]]  #: draws the truths of so many layouts, relative to some level
+#: function that draws the true values of a number of layouts, relative to a common level
+Row = Callable[[Random, int], list[float]]
 
 
 def _same(_random: Random, n: int) -> list[float]:
@@ -69,7 +70,7 @@ def _wall(random: Random, n: int) -> list[float]:
     return row
 
 
-#: name -> (what it asks, number of layouts, how a row is drawn)
+#: name -> (question, number of layouts, function that draws a row)
 _ROWS: dict[str, tuple[str, int, Row]] = {
     "two-same": ("two identical layouts: is either called better?", 2, _same),
     "identical": ("eight identical layouts: is any called better?", 8, _same),
@@ -80,7 +81,7 @@ _ROWS: dict[str, tuple[str, int, Row]] = {
     "wall": ("the same 22, by a scalability law with a memory wall: no model of tuner's", 22, _wall),
 }  # fmt: skip
 
-#: option, as in `identical+drift` -> what it changes
+#: option, as in `identical+drift` -> its change of the suite
 _OPTIONS: dict[str, Callable[[Suite], Suite]] = {
     "drift": lambda suite: _drifting(suite, 0.95),
     "fast-drift": lambda suite: _drifting(suite, 0.5),

@@ -30,7 +30,7 @@ from tuner.core.domain.layout import Layout
 Array = NDArray[np.float64]
 
 LENGTH_REF_S = 600.0
-DIFFUSE = 1e6  #: prior variance of what nothing is known about, in units of sigma2
+DIFFUSE = 1e6  #: prior variance of unknown values, in units of sigma2
 _PER_FILTER = (
     "covariance",
     "mean",
@@ -45,22 +45,26 @@ _PER_FILTER = (
     "_own_before",
     "guided",
 )
-_KEPT = 1e-6  #: filters this much less likely than the best are dropped
+_KEPT = 1e-6  #: filters with a smaller likelihood, relative to the best, are dropped
 
 # The noises on the grid: drift as ratio to sigma and correlation time in seconds; share that averages out.
 DRIFTS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
-#: of launches that take turns: one effect for each heat, which no other heat has; none on a quiet host
+#: drifts of launches that take turns: each heat has an effect that no other heat shares; 0 on a quiet host
 HEAT_DRIFTS = ((0.0, 1.0), (0.3, 1.0), (1.0, 1.0), (3.0, 1.0), (10.0, 1.0), (30.0, 1.0))
-_LEAST_LEFT = 1e-9  #: of the variance of a launch, where the others of its heat say nothing of it
-_STEADY_ODDS = 10.0  #: beforehand: no drift at all, against each of the drifts
-_SHARES = (0.05, 0.2, 0.5, 0.8)  #: where lengths vary; else it cannot be told, and does not matter
+#: least share of a launch's variance that remains if the other launches of its heat are known
+_LEAST_LEFT = 1e-9
+_STEADY_ODDS = 10.0  #: prior odds of no drift against each of the drifts
+#: used if window lengths vary; otherwise the share cannot be estimated, and has no effect
+_SHARES = (0.05, 0.2, 0.5, 0.8)
 
 # The prior of a calibrated race, in units of sigma. It is broad: surfaces of queueing models fit a height of
 # some 3 in log throughput over distances of 3 to 4 in log P and log T, and deviations of about 5 %.
-_HEIGHT, LEVEL = 40.0, 1e4  #: of the smooth surface; variance of its level
-_REACHES = (2.0, 4.0)  #: distance in log P and log T over which it changes
-_OWN = (0.5, 1.0, 2.0, 4.0, 12.0)  #: of a layout's deviation; the last one: neighbours say nothing
-USUAL_DF, USUAL_SIGMA = 1.5, 0.03  #: the noise of a ten-minute window beforehand, worth so many windows
+_HEIGHT, LEVEL = 40.0, 1e4  #: standard deviation of the smooth surface, and variance of its level
+_REACHES = (2.0, 4.0)  #: distance in log P and log T over which the surface changes
+#: standard deviation of a layout's own deviation; with the last one, neighbours give no information
+_OWN = (0.5, 1.0, 2.0, 4.0, 12.0)
+#: prior of the noise of a ten-minute window: its weight as a number of windows, and its value
+USUAL_DF, USUAL_SIGMA = 1.5, 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +74,27 @@ class Filters:
     Their evidence is ``log_prior - log_det / 2 - df / 2 * log(squares)`` with the bank's df.
     """
 
-    covariance: Array  #: (filters, layouts + 1, layouts + 1) in units of sigma2; the last one is the drift
+    #: (filters, layouts + 1, layouts + 1) in units of sigma2; the last row and column are the drift
+    covariance: Array
     mean: Array  #: (filters, layouts + 1), relative to the first window's logarithm
     share: Array
     ratio: Array
     tau_s: Array
     log_prior: Array
-    log_det: Array  #: of what windows were foretold with, and whatever else the evidence holds
-    squares: Array  #: of surprises, in units of what was foretold: df times the scale's square
-    level_sd: Array  #: of boxes' levels, in units of sigma; of one box 0
+    log_det: Array  #: logarithms of the prediction variances, and all other terms of the evidence
+    #: sum of squared prediction errors in units of their variance: df times the square of the scale
+    squares: Array
+    level_sd: Array  #: standard deviation of the levels of hosts, in units of sigma; 0 for one host
 
 
 class Posterior:
     """A bank of filters over one set of layouts; see the module."""
 
-    #: whether the doubts of all rivals add up for each filter by itself, to its weight at most
+    #: whether the error probabilities of rivals are summed within each filter, up to its weight
     doubts_by_filter = False
-    #: whether a strict race checks each challenger by its own noise too: `search.unequal_noise`
+    #: whether a strict race also tests each challenger with its own noise: `search.unequal_noise`
     has_own_noise: bool = True
-    in_heats: bool = False  #: launches at the same moment share an effect, the drift, which no others have
+    in_heats: bool = False  #: launches of a heat share an effect, the drift, which no other launches have
 
     def __init__(
         self,
@@ -116,13 +122,14 @@ class Posterior:
         self.df: float = prior_df
         self.n_replicates = 0
         self.n_of = np.zeros(k, dtype=int)
-        #: of each layout's own surprises, as `_squares` is of all, and how many these are
+        #: sums of squared prediction errors of each layout, as `_squares` is for all layouts, and their
+        #: numbers
         self.own_squares = np.zeros((n, k))
         self.own_df = np.zeros(k)
-        #: the latest heat's launches that are not the first of their layout: layout, logarithm, length
+        #: launches of the latest heat that are not the first of their layout: layout, logarithm, length
         self._heat: tuple[tuple[int, float, float], ...] = ()
-        self._own_before, self._own_df_before = self.own_squares, self.own_df  #: that heat
-        self.guided = np.zeros(n, dtype=bool)  #: filters that a guide gave
+        self._own_before, self._own_df_before = self.own_squares, self.own_df  #: values before that heat
+        self.guided = np.zeros(n, dtype=bool)  #: filters that a guide added
         self._skips_first = skips_first
         self._at_s = 0.0
         self._centre: float | None = None

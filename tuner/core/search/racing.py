@@ -25,18 +25,21 @@ if TYPE_CHECKING:
     from tuner.core.search.posterior import Posterior
     from tuner.core.stats.groups import OfBest
 
-LAUNCH_GUESS_S = 60.0  #: start, warm-up and stop, until some were seen
-FIRST_WINDOW_S = 15.0  #: of a layout nothing is known about, where lengths may be chosen
-#: Windows are so much shorter than what tells most per hour: what to do next is then known sooner.
+LAUNCH_GUESS_S = 60.0  #: assumed time of start, warm-up and stop, until launches are measured
+FIRST_WINDOW_S = 15.0  #: first window of an unknown layout, if the strategy chooses lengths
+#: Factor from the most efficient length of windows: shorter ones allow an earlier choice of the next
+#: launches.
 SOONER = 0.65
-MOST_FORESEEN = 600  #: launches; more than that is told as not known
-SEEN_AGAIN = 2  #: times, on average, that each layout which may be best was, before anything is foreseen
-N_WORLDS = 9  #: in which the rest is followed
-N_FILTERS_AHEAD = 6  #: with which it is: quicker, and as good for that (bench/forecast.py)
-N_SPREAD = 6  #: layouts of the first block of a calibrated race
-N_REPLICATES = 8  #: windows of layouts already seen, before the noise counts as known and anything is claimed
-#: The doubt with which an answer may be given, as a share of 1 - confidence: such that the error is as asked
-#: for. strict: on the surfaces where it is largest; calibrated: on average over suites (bench/race.py).
+MOST_FORESEEN = 600  #: most launches that are predicted; more count as unknown
+SEEN_AGAIN = 2  #: mean number of repeated windows of layouts that may be best, before the rest is predicted
+N_WORLDS = 9  #: number of simulated worlds in which the rest is predicted
+N_FILTERS_AHEAD = 6  #: number of filters in these worlds: faster, and as accurate (bench/forecast.py)
+N_SPREAD = 6  #: number of layouts in the first block of a calibrated race
+#: repeated windows of layouts that are needed before the noise is known and anything is claimed
+N_REPLICATES = 8
+#: Error probability with which an answer may be given, as a share of 1 - confidence, so that the real error
+#: is the requested one. strict: on the surfaces where it is largest; calibrated: on average over suites
+#: (bench/race.py).
 THRESHOLDS = {"strict": 0.55, "calibrated": 0.75}
 
 
@@ -58,10 +61,10 @@ class Racing:
         self._windows: list[Observed] = []
         self._verdicts: dict[Layout, Verdict] = {}
         self._launch_s: list[float] = []
-        self._launches: list[Launch] = []  #: of one host; none on several
+        self._launches: list[Launch] = []  #: launches of one host; empty on several hosts
         self._posterior: Posterior | None = None
         self._guide: Guide | None = None
-        self._stands: Challenge | None = None  #: since the last block
+        self._stands: Challenge | None = None  #: state since the last block; None: not computed yet
 
     # ------------------------------------------------------------------ proposals and observations
 
@@ -368,7 +371,7 @@ class Race(Racing):
     def __init__(self, goal: Goal, seed: int) -> None:
         super().__init__(goal, seed)
         self._first = True
-        self._n_proposed = 0  #: since the last block was learnt
+        self._n_proposed = 0  #: launches proposed since the last block was learnt
 
     def propose(self) -> Sequence[Proposal]:
         """Return the launches of the next block."""

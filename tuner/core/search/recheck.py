@@ -32,14 +32,14 @@ from tuner.core.stats.variance import MeanSquare
 
 State = Literal["right", "stale", "open"]
 
-LEAST_BLOCKS = 2  #: one says nothing about the noise of now
-MOST_FORESEEN = 500  #: blocks
-_MOVED_BY = (0.25, 1.0, 4.0)  #: times the margin: how far a difference may have moved since the study
+LEAST_BLOCKS = 2  #: one block gives no information on the present noise
+MOST_FORESEEN = 500  #: most blocks that are predicted
+_MOVED_BY = (0.25, 1.0, 4.0)  #: possible changes of a difference since the study, as multiples of the margin
 _HALVINGS = 50
-#: of a change of the host: by how much more a layout may feel it than another one
+#: share of a change of the host by which its effect on two layouts may differ
 _FELT_UNEQUALLY = 0.5
-_MOST_EXPLAINED = 0.1  #: of a change of the host, on the logarithmic scale: beyond that it is another host
-_NOISIER = 0.99  #: noise of now above what the study's would be with this probability counts alone
+_MOST_EXPLAINED = 0.1  #: a larger change, on the logarithmic scale, is a different host
+_NOISIER = 0.99  #: present noise above this quantile of the study's noise is used without the study's
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Launched:
 class Past:
     """The results of a study that a check uses."""
 
-    #: log(other / winner), and its variance; pairs that no block joins are left out
+    #: log(other / winner), and its variance; pairs that no block joins are omitted
     gaps: Mapping[Layout, tuple[float, float]]
-    levels: Mapping[Layout, float]  #: log of what each gave
+    levels: Mapping[Layout, float]  #: logarithm of each layout's value
     residual: MeanSquare  #: variance of one launch around layout + block
 
 
@@ -69,8 +69,8 @@ class Asked:
     others: tuple[Layout, ...]
     within: float
     confidence: float
-    kind: Kind  #: calibrated: with what the study knew; strict: without
-    in_turns: bool = False  #: launches of a block take turns, so they have another noise than the study's
+    kind: Kind  #: calibrated: uses the study's results; strict: does not
+    in_turns: bool = False  #: launches of a block take turns, so their noise differs from the study's
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,14 @@ class Against:
     """One other layout against the winner; logarithms of other / winner."""
 
     other: Layout
-    parts: tuple[Part, ...]  #: what is known of the difference
+    parts: tuple[Part, ...]  #: possible distributions of the difference
     df: float  #: degrees of freedom of each part
-    level_low: float  #: of *low*, for "stale"
-    level_high: float  #: of *high*, for "right"
+    level_low: float  #: error probability of *low*, for "stale"
+    level_high: float  #: error probability of *high*, for "right"
     now: float
     now_se: float
-    past: float | None  #: None: the study does not know
-    has_changed: bool  #: now's difference contradicts the study's
+    past: float | None  #: difference in the study; None: the study does not know it
+    has_changed: bool  #: whether the present difference contradicts the study's
 
     @property
     def gap(self) -> float:
@@ -131,12 +131,14 @@ class Check:
 
     state: State
     n_blocks: int
-    against: tuple[Against, ...]  #: those that could be compared
-    better: Layout | None  #: stale: which one is better by more than the margin
-    level_shift: float | None  #: log of what the box gives now to what it gave; None: nothing to compare
-    explained: float  #: difference of two layouts that the change of the host may explain, a logarithm
-    is_noisier: bool  #: launches differ by more than in the study, whose noise is not used then
-    rest_blocks: int | None  #: until it is known, if differences are as they seem; None: not to be expected
+    against: tuple[Against, ...]  #: the comparisons that are possible
+    better: Layout | None  #: if stale, the layout that is better by more than the margin
+    #: logarithm of the host's present level over that in the study; None: nothing to compare
+    level_shift: float | None
+    explained: float  #: difference of two layouts that the change of the host may explain, as a logarithm
+    is_noisier: bool  #: whether launches vary more than in the study, whose noise is then not used
+    #: expected number of blocks until the decision, if the differences are as measured; None: not predictable
+    rest_blocks: int | None
 
     @property
     def is_beyond_foreseeing(self) -> bool:
@@ -151,12 +153,12 @@ class Checked:
 
     check: Check
     asked: Asked
-    current: Layout | None  #: the layout in use, where it was named
-    failed: tuple[Layout, ...]  #: cannot be run now
-    age_s: float  #: from the study's last window to the check's first launch
-    n_windows: int  #: that count
+    current: Layout | None  #: layout in use; None: not given
+    failed: tuple[Layout, ...]  #: layouts that cannot run now
+    age_s: float  #: time from the study's last window to the check's first launch, seconds
+    n_windows: int  #: number of valid windows
     spent_s: float
-    rest_s: float | None  #: that it may take until it is known; None: not to be expected
+    rest_s: float | None  #: expected time until the decision, seconds; None: not predictable
 
 
 def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) -> Check:

@@ -27,10 +27,10 @@ class RecordedStudy:
 
     name: str
     layouts: tuple[Layout, ...]
-    truths: tuple[float, ...]  #: per layout, of items per ten minutes: the study's estimate
-    launches: tuple[tuple[float, ...], ...]  #: per launch its windows' differences from layout + block
-    drift: tuple[tuple[float, float], ...]  #: per block (seconds since the first, effect), in time order
-    launch_s: float  #: mean time from the start of a launch to its first window
+    truths: tuple[float, ...]  #: items per ten minutes of each layout, as estimated by the study
+    launches: tuple[tuple[float, ...], ...]  #: for each launch, its windows' differences from layout + block
+    drift: tuple[tuple[float, float], ...]  #: for each block (seconds since the first, effect), in time order
+    launch_s: float  #: mean time from the start of a launch to its first window, seconds
     window_s: float
     within: float = WITHIN
     confidence: float = CONFIDENCE
@@ -173,8 +173,8 @@ def record_study(
 @dataclass(slots=True)
 class _Launch:
     layout: Layout
-    block: tuple[str, int]  #: two boxes have no block in common
-    values: list[float]  #: of its windows, the logarithm of items per ten minutes
+    block: tuple[str, int]  #: host and number; two hosts have no block in common
+    values: list[float]  #: logarithms of items per ten minutes, one per window
     middle_s: float
 
     @classmethod

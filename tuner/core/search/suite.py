@@ -12,8 +12,8 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Kind, Observed, Proposal
 from tuner.core.windows.slices import MOST_SKIP_SHARE
 
-SHORTEST_WINDOW_S = 10.0  #: where a suite leaves the length of windows to the strategy
-DRIFT_STEP_S = 600.0  #: drift has one correlation given, for this distance in time
+SHORTEST_WINDOW_S = 10.0  #: shortest window if a suite leaves lengths to the strategy
+DRIFT_STEP_S = 600.0  #: time for which the correlation of the drift is given
 DAY_S = 86_400.0
 
 
@@ -21,25 +21,26 @@ DAY_S = 86_400.0
 class SuiteNoise:
     """The noise of windows: standard deviations of the logarithm of throughput."""
 
-    window_sd: float = 0.0  #: of each window
-    launch_sd: float = 0.0  #: drawn once per launch, shared by its windows
-    drift_sd: float = 0.0  #: of the whole box over time: the same for every layout
+    window_sd: float = 0.0  #: noise of each window
+    launch_sd: float = 0.0  #: noise of each launch, shared by its windows
+    drift_sd: float = 0.0  #: drift of the whole host over time, equal for all layouts
     drift_ar1_per_600s: float = 0.0  #: correlation of the drift with itself 600 s later, 0..1
-    sample_sd_1s: float = 0.0  #: of one second: adds sample_sd_1s / sqrt(length in s) to a window
-    student_t_df: float | None = None  #: window noise with heavy tails, scaled to window_sd; None: normal
+    sample_sd_1s: float = 0.0  #: noise of one second, which adds sample_sd_1s / sqrt(length in s) to a window
+    #: degrees of freedom of window noise with heavy tails, scaled to window_sd; None: normal
+    student_t_df: float | None = None
     slow_launch_ratio: float = 0.0  #: share of launches that are slow from start to end, 0..1
-    slow_launch_loss: float = 0.0  #: by which share a slow launch is slower, 0..1
+    slow_launch_loss: float = 0.0  #: share of throughput that a slow launch loses, 0..1
     noisy_layout_ratio: float = 0.0  #: share of layouts whose windows and launches are noisier, 0..1
-    noisy_layout_factor: float = 1.0  #: by how much their standard deviations are larger
+    noisy_layout_factor: float = 1.0  #: factor of their standard deviations
     outlier_ratio: float = 0.0  #: share of windows that lose throughput, 0..1
-    outlier_loss: float = 0.0  #: the share that such a window loses, 0..1
-    #: correlation of the noise of two windows of one launch whose middles are 600 s apart, 0..1
+    outlier_loss: float = 0.0  #: share of throughput that such a window loses, 0..1
+    #: correlation of the noise of two windows of a launch whose middles are 600 s apart, 0..1
     within_launch_ar1_per_600s: float = 0.0
-    tide_amplitude: float = 0.0  #: of a sine of the whole host, on the logarithmic scale
+    tide_amplitude: float = 0.0  #: amplitude of a sine of the whole host, on the logarithmic scale
     tide_period_s: float = DAY_S
-    spell_every_s: float = 0.0  #: mean time between the beginnings of slow spells of the host; 0: none
-    spell_length_s: float = 0.0  #: how long each lasts; shorter than spell_every_s
-    spell_loss: float = 0.0  #: the share of throughput lost meanwhile, 0..1
+    spell_every_s: float = 0.0  #: mean time between the beginnings of slow periods of the host; 0: none
+    spell_length_s: float = 0.0  #: length of each slow period; less than spell_every_s
+    spell_loss: float = 0.0  #: share of throughput lost in slow periods, 0..1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +51,24 @@ class Suite:
     layouts: tuple[Layout, ...]
     surfaces: tuple[
         tuple[float, ...], ...
-    ]  #: a row each: true items per ten minutes, as *layouts* are ordered
+    ]  #: one row per surface: true items per ten minutes, in the order of *layouts*
     noise: SuiteNoise
-    within: float = WITHIN  #: an answer may be worse than the best by this share
+    within: float = WITHIN  #: margin: an answer may be worse than the best layout by this share
     confidence: float = CONFIDENCE
-    launch_s: float = 120.0  #: restart and warm-up, paid at every launch
-    window_s: float | None = WINDOW_S  #: None: the strategy chooses, from 10 s to 600 s
-    cores: int | None = None  #: what a model may know of the box
-    floor_windows: float | None = None  #: mean windows that a strict answer takes at least; None: not known
+    launch_s: float = 120.0  #: time of restart and warm-up of each launch
+    window_s: float | None = WINDOW_S  #: length of windows; None: the strategy chooses, from 10 s to 600 s
+    cores: int | None = None  #: number of cores of the host for a model; None: unknown
+    floor_windows: float | None = None  #: least mean number of windows of a strict answer; None: unknown
     floor_hours: float | None = None
-    floor_at_window_s: float | None = None  #: the length that gives *floor_hours*
+    floor_at_window_s: float | None = None  #: length of windows that gives *floor_hours*
     # One row for all surfaces or one per surface, ordered as *layouts*; empty: 1 (trends: 0) everywhere.
-    noise_factors: tuple[tuple[float, ...], ...] = ()  #: times window_sd and launch_sd
+    noise_factors: tuple[tuple[float, ...], ...] = ()  #: factors of window_sd and launch_sd
     drift_factors: tuple[
         tuple[float, ...], ...
-    ] = ()  #: times drift, tide and spells, on the logarithmic scale
+    ] = ()  #: factors of drift, tide and slow periods, on the logarithmic scale
     trends_per_h: tuple[
         tuple[float, ...], ...
-    ] = ()  #: change of log throughput per hour since a launch began
+    ] = ()  #: change of log throughput per hour since the start of a launch
 
     @property
     def n_surfaces(self) -> int:
@@ -103,7 +104,7 @@ class SimulatedBox:
 
     suite: Suite
     surface: int
-    stream: str  #: names the random streams: seed, surface and repeat
+    stream: str  #: name of the random streams: seed, surface and repeat
     now_s: float = 0.0
     n_windows: int = 0
     n_launches: int = 0
@@ -113,7 +114,7 @@ class SimulatedBox:
     _host: Host | None = None
     _drift_factor: dict[Layout, float] = field(default_factory=dict)
     _trend_per_h: dict[Layout, float] = field(default_factory=dict)
-    _shared: float | None = None  #: effect of the host on layouts that take turns just now
+    _shared: float | None = None  #: effect of the host on layouts that take turns at present
 
     def __post_init__(self) -> None:
         self._truth = dict(zip(self.suite.layouts, self.suite.surfaces[self.surface], strict=True))

@@ -18,15 +18,16 @@ import numpy as np
 
 from tuner.core.search.posterior import Array, Posterior
 
-SCALES = np.array([1.0, 1.6, 2.5, 4.0, 6.3])  #: each as likely beforehand, unless the noise would be large:
-RARE_SD = 0.12  #: launches of few layouts scatter by more than this, on the logarithmic scale
-_LEAST_VARIANCE = 1e-20  #: launches that are exactly alike have none
-_RARER = 4  #: the power with which a noise beyond that becomes less likely
-#: The largest likelihood ratio with which a challenger counts as worse, if it has many launches ...
+#: factors of the pooled noise, with equal prior probabilities up to RARE_SD
+SCALES = np.array([1.0, 1.6, 2.5, 4.0, 6.3])
+RARE_SD = 0.12  #: noise of a launch, on the logarithmic scale, that few layouts exceed
+_LEAST_VARIANCE = 1e-20  #: launches that are exactly equal have no variance
+_RARER = 4  #: power with which larger noise becomes less likely
+#: Largest likelihood ratio with which a challenger with MANY launches counts as worse.
 LEVEL = 0.0275
-#: ... which are so many. With fewer launches the level falls in proportion, because they show little of the
-#: noise, and there are as many more checks to come. With n times as many it is divided by 1 + log(n), because
-#: so many more checks were made before. Both are set with bench/robustness.py.
+#: Number of launches for LEVEL. With fewer launches the level falls in proportion, because they show little
+#: of the noise, and as many more checks will follow. With n times as many it is divided by 1 + log(n),
+#: because so many more checks were made before. Both are calibrated with bench/robustness.py.
 MANY = 24
 
 
@@ -35,8 +36,9 @@ class OwnScales:
     """The pairs of scales of the leader and of each layout."""
 
     weights: Array  #: logarithms; (filters, layouts, leader's scale, layout's scale)
-    wider: Array  #: (layouts, leader's scale, layout's scale): variance of the gap, as multiple of the pooled
-    limits: Array  #: of the likelihood ratio of each layout
+    #: (layouts, leader's scale, layout's scale): variance of the gap as a multiple of the pooled one
+    wider: Array
+    limits: Array  #: largest likelihood ratio of each layout
     df: float
 
     def likelihood(

@@ -18,16 +18,17 @@ from tuner.core.stats.quantiles import chi_square_tail, student_t_quantile
 
 # Rank tests of F-race. The tests compare them with scipy.stats.
 
-_EXACT_UP_TO = 50  #: pairs; from there on the normal approximation of the signed-rank sum is good enough
+#: number of pairs from which the normal approximation of the signed-rank sum is accurate enough
+_EXACT_UP_TO = 50
 
 
 @dataclass(frozen=True, slots=True)
 class FriedmanTest:
     """Result of a test whether columns of a table differ; rows are blocks, rank 1 is a row's largest."""
 
-    p: float  #: of differences like these where columns are alike
-    difference_sd: float  #: of a difference of two rank sums, for the t-test after it
-    df: int  #: of that t-test
+    p: float  #: probability of differences as large if the columns do not differ
+    difference_sd: float  #: standard deviation of a difference of two rank sums, for the subsequent t-test
+    df: int  #: degrees of freedom of the t-test
 
 
 class RankSums:
@@ -118,8 +119,8 @@ def _signed_rank_ways(n: int) -> list[int]:
     return ways
 
 
-FIRST_TEST = 5  #: blocks before the first test, as irace's firstTest
-WINDOWS = 2000  #: the budget when none is given
+FIRST_TEST = 5  #: number of blocks before the first test, as irace's firstTest
+WINDOWS = 2000  #: default budget of windows
 
 
 class _Blocks:
@@ -267,7 +268,7 @@ class InOrder:
 # Successive halving: equal parts of a budget, each of which keeps the better half of the layouts.
 
 
-WINDOWS_PER_LAYOUT = 10  #: the budget when none is given
+WINDOWS_PER_LAYOUT = 10  #: default budget of windows per layout
 
 
 class SuccessiveHalving(_Blocks):

@@ -14,7 +14,7 @@ from tuner.core.search.strategies.launches import by_launch
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import pluralize
 
-MOST_GIVEN_UP = 3  #: times that a place of a block is lost with its box; then it stays empty
+MOST_GIVEN_UP = 3  #: number of times a place of a block may be lost with its host; then it stays empty
 
 
 class FleetGrid:
@@ -34,15 +34,15 @@ class FleetGrid:
         self._goal = goal
         self._n_blocks, self._windows_per_launch = n_blocks, windows_per_launch
         self._order = GridOrder(goal.layouts, seed)
-        self._begun: set[int] = set()  #: blocks of which something is known
-        self._open: dict[int, str] = {}  #: blocks that lack something, and the box that had them last
-        self._parts: dict[int, dict[str, set[Layout]]] = {}  #: what was measured, by block and box
-        self._empty: dict[int, set[Layout]] = {}  #: tried to the end in vain, by block
+        self._begun: set[int] = set()  #: numbers of the blocks that have begun
+        self._open: dict[int, str] = {}  #: incomplete blocks, and the host that last had each
+        self._parts: dict[int, dict[str, set[Layout]]] = {}  #: measured layouts by block and host
+        self._empty: dict[int, set[Layout]] = {}  #: layouts tried to the end without a valid window, by block
         self._n_given_up: Counter[tuple[int, Layout]] = Counter()
         self._failed: set[Layout] = set()
         self._fit = GridFit(goal)
-        self._numbers: dict[tuple[int, str], int] = {}  #: of parts, as the fit knows them
-        self._latest: dict[str, int] = {}  #: block of a box
+        self._numbers: dict[tuple[int, str], int] = {}  #: numbers of parts in the fit
+        self._latest: dict[str, int] = {}  #: latest block of each host
 
     # ------------------------------------------------------------------ the strategy
 

@@ -21,9 +21,9 @@ from tuner.core.stats.interval import Estimate
 
 # The layout that a calibrated race on several hosts measures on each of them.
 
-#: What a launch of any other layout costs, where one of the leader costs 1: that is measured again anyway
+#: Cost of a launch of any other layout, relative to one of the leader, which must be measured again anyway.
 OTHERS_COST = 2
-#: launches for each box; one that made none of the latest so many is taken to be gone
+#: number of launches per host; a host without one among the latest ones counts as gone
 GONE_AFTER = 4
 
 
@@ -37,9 +37,9 @@ class References:
     """
 
     def __init__(self) -> None:
-        self._boxes_of: dict[Layout, set[str]] = {}  #: that tried it to the end
-        self._order: list[str] = []  #: the box of each place that is over
-        self._gone: set[str] = set()  #: boxes that lost what they were at, and were not heard of since
+        self._boxes_of: dict[Layout, set[str]] = {}  #: hosts that have tried each layout to the end
+        self._order: list[str] = []  #: host of each finished place, in order
+        self._gone: set[str] = set()  #: hosts that lost their order and have not reported since
 
     def learn(self, done: Done) -> None:
         """Add the result of a finished place."""
@@ -78,13 +78,15 @@ class References:
         return set(self._order[-n:]) - self._gone
 
 
-#: Of a calibrated race, what THRESHOLDS has for one box: to be as often right it takes less doubt on several,
-#: where doubts add up within each filter (bench/fleet.py)
+#: Threshold of a calibrated race, in place of THRESHOLDS for one host. With several hosts it must be lower
+#: for the same share of right answers, because error probabilities are summed within each filter
+#: (bench/fleet.py).
 THRESHOLD = 0.68
-FILTER_KEPT = 1e-3  #: as `tuner.core.search.guide` has it: with levels there are three times as many
-N_FILTERS = 8  #: the likeliest, with which what is under way is taken for seen
-MOST_BOXES = 200  #: more could not tell more: each measures a reference first, and a race is over by then
-#: of the variance of a gap: what the boxes differ by, which no window on them takes away; then it ends
+FILTER_KEPT = 1e-3  #: as in `tuner.core.search.guide`, but levels of hosts triple the number of filters
+N_FILTERS = 8  #: number of the likeliest filters, in which launches in progress count as finished
+MOST_BOXES = 200  #: most hosts; with more the race would end while each still measures a reference
+#: share of a gap's variance due to differences between hosts, above which the race ends, because windows on
+#: these hosts cannot reduce it
 MOST_LEFT = 0.9
 
 
@@ -116,11 +118,12 @@ class FleetRace(Racing):
     def __init__(self, goal: Goal, seed: int) -> None:
         super().__init__(goal, seed)
         self._seen: list[_SeenLaunch] = []
-        self._references = References()  #: of a calibrated race
-        self._tried: dict[str, set[Layout]] = {}  #: to the end, by box
-        self._last: dict[str, tuple[int, int]] = {}  #: the latest block and position of a box
-        self._given_up: dict[str, Place] = {}  #: what a box was at when it went
-        self._foreseen: tuple[Sequence[Proposal] | None] | None = None  #: since the last place
+        self._references = References()  #: references of a calibrated race
+        self._tried: dict[str, set[Layout]] = {}  #: layouts tried to the end, by host
+        self._last: dict[str, tuple[int, int]] = {}  #: latest block and position of each host
+        self._given_up: dict[str, Place] = {}  #: places that hosts had not finished when they left
+        #: prediction since the last place; None: not computed yet
+        self._foreseen: tuple[Sequence[Proposal] | None] | None = None
 
     # ------------------------------------------------------------------ the strategy
 

@@ -16,8 +16,8 @@ from tuner.core.stats.quantiles import student_t_quantile
 
 # Estimates of a full grid, and the number of blocks that suffices.
 
-PILOT_BLOCKS = 3  #: a grid that sizes itself knows no noise before
-POWER = 0.8  #: the usual chance of finding a difference that is there
+PILOT_BLOCKS = 3  #: number of blocks of a grid that sizes itself, because the noise is unknown before
+POWER = 0.8  #: probability of finding a real difference
 
 
 class GridOrder:
@@ -39,7 +39,8 @@ class GridEstimate:
     """The estimates of the launches so far, as logarithms."""
 
     effects: Mapping[Layout, float]
-    variance: float | None  #: of one launch around layout + block; None: nothing is left over to tell it
+    #: variance of one launch around layout + block; None: no degrees of freedom are left for it
+    variance: float | None
     df: float
 
 
@@ -51,7 +52,8 @@ class GridFit:
         self._launches = Launches()
         self._table = _Table(len(goal.layouts))
         self._n_windows = 0
-        self._known: tuple[int, Comparison, Sequence[Layout]] | None = None  #: of so many windows, or blocks
+        #: results with the number of windows, or blocks, that they include
+        self._known: tuple[int, Comparison, Sequence[Layout]] | None = None
 
     def __len__(self) -> int:
         """Return the number of launches."""
@@ -137,15 +139,15 @@ class _Table:
 
     def __init__(self, n_layouts: int) -> None:
         self._n_layouts = n_layouts
-        self._open: dict[int, dict[Layout, float]] = {}  #: by block
+        self._open: dict[int, dict[Layout, float]] = {}  #: incomplete blocks
         self._seen: set[tuple[int, Layout]] = set()
         self._centre: float | None = None
         self._totals: dict[Layout, float] = defaultdict(float)
         self._squares = 0.0
         self._block_squares = 0.0
-        self.n_blocks = 0  #: whole ones
+        self.n_blocks = 0  #: number of complete blocks
         self.whole_blocks: set[int] = set()
-        self.is_whole = True  #: no block that ended lacks a layout, and none has one twice
+        self.is_whole = True  #: False: a finished block lacks a layout, or has one twice
 
     def add(self, layout: Layout, block: int, value: float) -> None:
         if (block, layout) in self._seen:  # a further part of a launch: the table cannot hold both

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tuner.core.search.fleet_strategy import SpreadingStrategy
     from tuner.core.stats.groups import OfBest
 
-NAMES = ("race", "all")  #: what `tuner grid --strategy` takes
+NAMES = ("race", "all")  #: values of `tuner grid --strategy`
 
 
 def goal_of(study: StudyRecord) -> Goal:
@@ -130,8 +130,10 @@ class _Watched:
     def __init__(self, strategy: Strategy | SpreadingStrategy) -> None:
         self._watched = strategy
         self._failed: list[Layout] = []
-        self._known: tuple[Answer, Mapping[Layout, Estimate]] | None = None  #: since it last learnt something
-        self._beside: Mapping[Layout, OfBest] | None = None  #: likewise
+        #: results since the last observation; None: not computed yet
+        self._known: tuple[Answer, Mapping[Layout, Estimate]] | None = None
+        #: comparisons since the last observation; None: not computed yet
+        self._beside: Mapping[Layout, OfBest] | None = None
 
     @property
     def failed(self) -> tuple[Layout, ...]:
