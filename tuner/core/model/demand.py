@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: the fields of `Demands` that are times
+#: fields of `Demands` that are times
 SECONDS = ("gil_s", "python_s", "child_s", "asleep_s", "blocked_s", "spawn_s")
 
 
@@ -23,19 +23,20 @@ SECONDS = ("gil_s", "python_s", "child_s", "asleep_s", "blocked_s", "spawn_s")
 class Demands:
     """Seconds per item, means over items. Each is 0 or more, and together they are above 0."""
 
-    gil_s: float  #: CPU of the worker's own threads that holds the GIL
-    python_s: float = 0.0  #: CPU of the worker's own threads without it: C code that lets go of it
-    child_s: float = 0.0  #: CPU of the children that items start
-    asleep_s: float = 0.0  #: waiting, interruptible: sockets, locks, sleeps; and a child that waits itself
-    blocked_s: float = 0.0  #: waiting, uninterruptible (state D, in the load average): disks, NFS
-    #: from fork until the child runs its program, CPU apart; the parent is in state D. What is measured has
-    #: the child's waiting for a core in it: hardly any on an idle box
+    gil_s: float  #: CPU time of the worker's own threads with the GIL
+    python_s: float = 0.0  #: CPU time of the worker's own threads without the GIL, in C code that releases it
+    child_s: float = 0.0  #: CPU time of the children that items start
+    asleep_s: float = 0.0  #: interruptible waiting: sockets, locks, sleeps, and a child that waits itself
+    blocked_s: float = 0.0  #: uninterruptible waiting (state D, in the load average): disks, NFS
+    #: time from fork until the child runs its program, without CPU time; the parent is in state D. The
+    #: measured value includes the child's waiting for a core, which is negligible on an idle host.
     spawn_s: float = 0.0
-    #: in which tasks of others are active for it, beside it: the kernel's threads that an item's child leaves
-    #: work to, behind whoever computes. In the load average; no CPU, and no part of the item's own time
+    #: time in which tasks outside the service are active because of the item: kernel threads that finish the
+    #: work of its child, after all computing tasks. It is part of the load average, but neither CPU time nor
+    #: part of the item's own time.
     others_s: float = 0.0
-    n_gil_visits: int = 2  #: how often an item takes the GIL anew, at least 1
-    cv_ratio: float = 0.5  #: standard deviation of each of these over its mean, 0 to 1
+    n_gil_visits: int = 2  #: number of times an item acquires the GIL, at least 1
+    cv_ratio: float = 0.5  #: standard deviation of each of these times over its mean, 0 to 1
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -67,7 +68,7 @@ class Demands:
         return replace(self, **{name: getattr(self, name) * by for name, by in factors.items()})
 
 
-_LEAST_RATIO = 1e-3  #: of what an item most likely asks for: a draw of it asks for this much at least
+_LEAST_RATIO = 1e-3  #: least total of a draw, as a share of the most likely total
 
 
 def above_nothing(drawn: Mapping[str, float], middle: Demands) -> Demands:
@@ -86,11 +87,12 @@ def above_nothing(drawn: Mapping[str, float], middle: Demands) -> Demands:
 class Terms:
     """Growth of the demands of an item with the layout. All are 0 unless the data need them."""
 
-    process_cores: float = 0.0  #: "a": cores that each process uses whether or not it has items
-    cpu_per_process_ratio: float = 0.0  #: "mP": every CPU demand grows by this share per process beyond one
-    blocked_per_process_ratio: float = 0.0  #: "mD": blocked_s grows by this share per process beyond one
-    threaded_asleep_s: float = 0.0  #: "q": asleep_s is so much longer where a process has several threads
-    convoy_ratio: float = 0.0  #: "omega": gil_s grows by this share times 1 - 1/T: hand-overs, cold caches
+    process_cores: float = 0.0  #: "a": cores that each process uses regardless of items
+    #: "mP": growth of every CPU demand, as a share, per process beyond one
+    cpu_per_process_ratio: float = 0.0
+    blocked_per_process_ratio: float = 0.0  #: "mD": growth of blocked_s, as a share, per process beyond one
+    threaded_asleep_s: float = 0.0  #: "q": increase of asleep_s in processes with several threads
+    convoy_ratio: float = 0.0  #: "omega": growth of gil_s, as a share, times 1 - 1/T: hand-overs, cold caches
 
 
 NO_TERMS = Terms()
@@ -109,7 +111,7 @@ class LayoutDemands:
     blocked_s: Array
     spawn_s: Array
     others_s: Array
-    process_cores: Array  #: cores that the processes of a layout use beside their items
+    process_cores: Array  #: cores that the processes of a layout use in addition to their items
 
     @property
     def cpu_s(self) -> Array:

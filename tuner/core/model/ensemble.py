@@ -27,10 +27,10 @@ from tuner.core.model.network import solve
 
 N_PARAMETERS = 5
 
-#: Ratios of demands at which the network is solved; between them by cubics, which is within 1 % as a rule.
+#: Ratios of demands at which the network is solved. Cubic interpolation between them is usually within 1 %.
 _GRID = np.linspace(-5.0, 4.0, 11)
 _GAINS = (0.0, 1.0)
-_AT_ONCE = 2000  #: layouts to be solved in one go; more do not fit into a cache
+_AT_ONCE = 2000  #: layouts solved in one call; more do not fit into a cache
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Normal:
         return found
 
 
-#: What may be known of a service beforehand: demands alike within a factor of twenty, losses per process of
-#: 0.05 % to 20 %, per thread of 0.01 % to 5 %, any gain by SMT.
+#: Prior of a service: demands equal within a factor of twenty, losses per process of 0.05 % to 20 % and per
+#: thread of 0.01 % to 5 %, and any gain by SMT.
 EXPECTED = Normal(np.array([-1.5, -0.5, -4.5, -6.0, 0.0]), np.diag([1.5**2] * N_PARAMETERS))
 
 

@@ -15,14 +15,16 @@ Array = NDArray[np.float64]
 class Machine:
     """Cores and interpreter. The service gets the cores that other processes (*foreign_cores*) leave."""
 
-    cores: float  #: logical cores the service may use, as the kernel counts them; above 0
-    physical_cores: float | None = None  #: None: every logical core is one of its own (no SMT seen)
-    smt_gain_ratio: float = 0.3  #: what a second thread on a physical core adds; not measured unless told
-    foreign_cores: float = 0.0  #: CPU that others use
-    has_gil: bool = True  #: False: a free-threaded interpreter, or workers that are no Python
-    switch_interval_s: float = 0.005  #: sys.getswitchinterval(): a waiter asks for the GIL after so long
-    handover_s: float = 5e-6  #: CPU of handing the GIL to a thread that waits; microseconds
-    wake_s: float = 0.00027  #: how long a thread that wakes up to ask for the GIL waits for a busy core
+    cores: float  #: logical cores that the service may use; above 0
+    physical_cores: float | None = None  #: None: each logical core is a physical core (no SMT)
+    #: gain by a second thread on a physical core; the default is assumed, not measured
+    smt_gain_ratio: float = 0.3
+    foreign_cores: float = 0.0  #: cores that other processes use
+    has_gil: bool = True  #: False: a free-threaded interpreter, or workers that do not run Python
+    #: sys.getswitchinterval(): time after which a waiting thread requests the GIL
+    switch_interval_s: float = 0.005
+    handover_s: float = 5e-6  #: CPU time to hand the GIL to a waiting thread; some microseconds
+    wake_s: float = 0.00027  #: time for which a thread that wakes up to request the GIL waits for a busy core
 
     def __post_init__(self) -> None:
         if not 0 < self.cores < float("inf"):

@@ -30,22 +30,24 @@ from tuner.core.model.demand import NO_TERMS, Array, Demands, LayoutDemands, Ter
 from tuner.core.model.machine import Machine
 from tuner.core.model.nodes import Indices, nodes_of
 
-_MOST_ROUNDS = 60  #: of the fixed point between processes; four or five are the rule
-_SETTLED = 1e-9  #: change of a share of time
-_STEEPEST = 0.9  #: slope that is believed: beyond it a step leads too far more often than it is right
-_FEW = 0.7  #: so much of the nodes and less are gone on with by themselves
-_MOST_CELLS = 500_000  #: layouts times the most threads of any, at once: some 100 MB
-_LEAST_S = 1e-9  #: a time that can be divided by
-_LEAST_HELD_S = 1e-12  #: so is one that the GIL is held, which may be none
-_LEAST_TASKS = 1e-300  #: so is a number of tasks above it: below are numbers of a few bits
-_DIGITS = 12  #: in which times have to agree, of the largest, to be worked out once
-_LEAST_CORES = 0.1  #: what strangers leave, as `Machine` has it
+_MOST_ROUNDS = 60  #: most rounds of the fixed point between processes; four or five are usual
+_SETTLED = 1e-9  #: change of a share of time at which the fixed point is reached
+_STEEPEST = 0.9  #: largest slope that is used; with a larger one, steps are usually too long
+_FEW = 0.7  #: share of unfinished nodes below which only these are continued
+_MOST_CELLS = 500_000  #: layouts times the largest number of threads that are solved at once: about 100 MB
+_LEAST_S = 1e-9  #: least time in a division
+_LEAST_HELD_S = 1e-12  #: least time for which the GIL is held in a division
+_LEAST_TASKS = 1e-300  #: least number of tasks in a division, above subnormal numbers, which have few bits
+_DIGITS = 12  #: digits to which times must agree, relative to the largest, to be solved once
+_LEAST_CORES = 0.1  #: least number of cores left for items, as in `Machine`
 
-#: What threads in line for the GIL add to the load, as bench/model/convoy.py found it (docs/method/model.md).
-_SPAWN_RELEASES = 15  #: how often starting and awaiting a child lets go of the GIL, subprocess.Popen's way
-_LEAST_CHILD_S = 0.001  #: CPU of any child: less of it per item is a child every so many items
-_OTHER_RELEASES = 2  #: how often an item does besides
-_HANDED_WAKES = 6.4  #: in `Machine.wake_s`: how long one waits for a core who was woken by a release
+#: Parameters of the load from threads that wait for the GIL, found by bench/model/convoy.py
+#: (docs/method/model.md).
+_SPAWN_RELEASES = 15  #: releases of the GIL while a child is started and awaited, as by subprocess.Popen
+_LEAST_CHILD_S = 0.001  #: least CPU time of a child; an item with less starts a child only sometimes
+_OTHER_RELEASES = 2  #: other releases of the GIL per item
+#: time for which a thread woken by a release waits for a core, in units of `Machine.wake_s`
+_HANDED_WAKES = 6.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +55,17 @@ class Prediction:
     """Steady state of layouts: arrays over layouts. Tasks are means over time."""
 
     throughput_per_s: Array  #: items per second
-    load: Array  #: tasks running, waiting for a core, or uninterruptible: what load1 settles at
-    cpu_cores: Array  #: work of workers and children, in cores of full speed
-    busy_cores: Array  #: cores they keep busy, as the kernel counts CPU time: slow second threads count whole
-    core_utilization_ratio: Array  #: share of the box's speed in use, 0 to 1
-    gil_utilization_ratio: Array  #: share of time the GIL of a process is held, 0 to 1; 0 without GIL
-    n_gil_waiting: Array  #: threads in line for the GIL, of all processes together
-    n_core_waiting: Array  #: tasks that want a core and have none (or a share of one), together
-    n_asleep: Array  #: threads in interruptible waits, together
-    n_blocked: Array  #: threads in uninterruptible waits, together
-    residence_s: Array  #: from an item's begin to its end
+    load: Array  #: tasks that run, wait for a core or are uninterruptible: the steady value of load1
+    cpu_cores: Array  #: work of workers and children, in full-speed cores
+    busy_cores: Array  #: busy cores in the kernel's CPU accounting, which counts slow second threads fully
+    core_utilization_ratio: Array  #: share of the host's speed in use, 0 to 1
+    #: share of time in which the GIL of a process is held, 0 to 1; 0 without GIL
+    gil_utilization_ratio: Array
+    n_gil_waiting: Array  #: threads that wait for the GIL, in all processes
+    n_core_waiting: Array  #: tasks that wait for a core, or for the rest of a shared one
+    n_asleep: Array  #: threads in interruptible waits
+    n_blocked: Array  #: threads in uninterruptible waits
+    residence_s: Array  #: seconds from the beginning of an item to its end
 
 
 def predict(
@@ -78,7 +81,7 @@ class Equilibrium:
     """Solution for some layouts, kept as the starting point for similar demands."""
 
     layouts: tuple[bytes, bytes] = (b"", b"")
-    held: Array = field(default_factory=lambda: np.zeros(0))  #: over nodes
+    held: Array = field(default_factory=lambda: np.zeros(0))  #: array over nodes
 
     def of(self, p: Array, t: Array, n_nodes: int) -> Array:
         """Return the starting point for layouts of *p* processes of *t* threads."""
@@ -232,9 +235,9 @@ class _Meeting:
     busy_variance: Array
     spread: Sequence[Array]
     n_processes: Array
-    gil_s: Array  #: that an item holds the GIL, where it has a core for itself
-    away_s: Array  #: that it waits
-    cores: Array  #: that are left
+    gil_s: Array  #: time for which an item holds the GIL, if it has a core for itself
+    away_s: Array  #: time for which an item waits elsewhere
+    cores: Array  #: remaining cores
     gain: Array | None
 
     def some(self, those: NDArray[np.bool_]) -> _Meeting:

@@ -19,24 +19,24 @@ from tuner.core.model.demand import Array
 
 Indices = NDArray[np.int64]
 
-_NODES = 29  #: values of k of a layout, at most; what lies between is interpolated
-_FIRST = 12  #: every k up to here, where the chain changes most from one to the next
-_LARGEST_KEPT = 50_000  #: threads of all layouts together: of more, what they say by themselves is not kept
+_NODES = 29  #: most values of k of a layout; the values between are interpolated
+_FIRST = 12  #: all values of k up to here are nodes, because the chain changes most there
+_LARGEST_KEPT = 50_000  #: threads of all layouts together, above which the nodes are not cached
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
     """The nodes of some layouts: arrays over nodes, unless stated otherwise."""
 
-    row: Indices  #: which of the layouts it is of
+    row: Indices  #: index of the node's layout
     k: Array
-    spread: tuple[Array, ...]  #: probability that a process has 1, 2, ... items; of the first nodes alone
-    busy: Array  #: mean number of processes that have any items, and its variance
+    spread: tuple[Array, ...]  #: probability that a process has 1, 2, ... items, for the first nodes only
+    busy: Array  #: mean number of processes with any items; busy_variance is its variance
     busy_variance: Array
-    every: Array  #: every k up to the most there is, (1, n + 1)
-    low: Indices  #: of every layout and every k, (layouts, n + 1): the node at or below
-    high: Indices  #: and the one above
-    share: Array  #: how far k lies from the one to the other, 0 to 1
+    every: Array  #: (1, n + 1): all values of k
+    low: Indices  #: (layouts, n + 1): for each layout and k, the node at or below k
+    high: Indices  #: (layouts, n + 1): the node above
+    share: Array  #: position of k between the two nodes, 0 to 1
 
     def between(self, values: Array) -> Array:
         """Interpolate *values* of the nodes to every k: linear between nodes, constant beyond *n*."""

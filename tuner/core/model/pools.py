@@ -21,17 +21,18 @@ from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 
-Turn = Literal["first come", "returning first", "handing in first"]  #: who of those in line gets the GIL
+#: rule for the waiting thread that gets the GIL next
+Turn = Literal["first come", "returning first", "handing in first"]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolCosts:
     """Costs of a thread pool of waiting tasks, in addition to the waiting, in seconds, each 0 or more."""
 
-    start_s: float  #: "t0": until the first task is handed in, and after the last came back
-    task_s: float  #: "e": GIL per task: half to hand it in, half when its wait is over
+    start_s: float  #: "t0": time until the first task is submitted, and after the last has returned
+    task_s: float  #: "e": GIL time per task: half for its submission, half when its wait has ended
     thread_s: float  #: "k": GIL to start one thread
-    wake_s: float = 0.0  #: "d": how much later than asked for a wait ends; no GIL
+    wake_s: float = 0.0  #: "d": delay of the end of a wait, without the GIL
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -44,9 +45,9 @@ class PoolCosts:
 class PoolRun:
     """Result of one batch."""
 
-    total_s: float  #: from start to end, start_s included
-    n_threads: int  #: threads that were started
-    gil_s: float  #: how long the GIL was held, of total_s
+    total_s: float  #: time from start to end, including start_s
+    n_threads: int  #: number of threads that were started
+    gil_s: float  #: part of total_s for which the GIL was held
 
 
 def run_waiting_pool(
@@ -130,9 +131,9 @@ def waiting_pool_bound_s(n_tasks: int, wait_s: float, n_workers: int, costs: Poo
 class PoolJob:
     """A job that computes and sleeps in turns."""
 
-    cpu_s: float  #: on a core of its own, all turns together
-    asleep_s: float  #: all its sleeps together
-    n_turns: int = 1  #: how often it computes, and then sleeps
+    cpu_s: float  #: CPU time on a core without contention, in all turns together
+    asleep_s: float  #: time of all its sleeps
+    n_turns: int = 1  #: number of turns, each of which computes and then sleeps
 
     @property
     def alone_s(self) -> float:
@@ -204,11 +205,11 @@ def _speed(n_runnable: int, machine: Machine) -> float:
 
 Array = NDArray[np.float64]
 
-GUESS = PoolCosts(0.3, 60e-6, 100e-6, 2e-3)  #: where every fit begins
+GUESS = PoolCosts(0.3, 60e-6, 100e-6, 2e-3)  #: starting point of the fits
 MOST = PoolCosts(1.5, 1e-3, 1e-3, 1e-2)  #: bounds of the fits
-FREE = ("start_s", "task_s", "thread_s", "wake_s")  #: what is fitted, unless said otherwise
-NEAR = 0.03  #: a logarithm of an error up to which it is squared
-STEP = 3e-3  #: relative, of differences in place of derivatives
+FREE = ("start_s", "task_s", "thread_s", "wake_s")  #: costs that are fitted by default
+NEAR = 0.03  #: logarithm of an error up to which it is squared
+STEP = 3e-3  #: relative step of finite differences
 N_STARTS = 7
 
 
@@ -217,12 +218,12 @@ class WaitingBatch:
     """A batch of waiting tasks, and its measured duration."""
 
     n_tasks: int
-    wait_s: float  #: of each task
-    n_workers: int  #: the most threads
+    wait_s: float  #: seconds that each task waits
+    n_workers: int  #: largest number of threads
     total_s: float
 
 
-#: (batch, costs, lot) -> seconds, with *lot* tasks, and as many workers, taken as one
+#: (batch, costs, lot) -> seconds; *lot* tasks, and as many workers, are treated as one
 TotalS = Callable[[WaitingBatch, PoolCosts, int], float]
 
 

@@ -22,21 +22,22 @@ Failure = Literal[
     "clock-jump",  # the clock is set: the window is lost
 ]
 FAILURES: tuple[Failure, ...] = get_args(Failure)
-USUAL_PROCESS_BYTES = 60e6  #: of a worker with its first thread, on a simulated box; where nobody knows it
+USUAL_PROCESS_BYTES = 60e6  #: memory of a worker with its first thread on a simulated host, if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileNoise:
     """Standard deviations of log throughput."""
 
-    window_sd: float = 0.02  #: each window, however long
-    launch_sd: float = 0.01  #: from one launch to the next, shared by its windows
-    drift_sd: float = 0.0  #: of the box over hours, alike for all layouts
-    drift_ar1: float = 0.95  #: correlation of the drift from one launch to the next, 0 to 1
-    second_sd: float | None = None  #: of one second; None: as items of such different sizes end by chance
-    model_sd: float | None = None  #: of layouts around what the model says of them; None: not known
-    host_sd: float = 0.0  #: of the host's speed from second to second, the same for all that is resident
-    host_lasts_s: float = 60.0  #: correlation time of that, seconds
+    window_sd: float = 0.02  #: noise of each window of any length
+    launch_sd: float = 0.01  #: noise between launches, shared by the windows of a launch
+    drift_sd: float = 0.0  #: drift of the host over hours, equal for all layouts
+    drift_ar1: float = 0.95  #: correlation of the drift between consecutive launches, 0 to 1
+    #: noise of one second; None: that of random ends of items of such different sizes
+    second_sd: float | None = None
+    model_sd: float | None = None  #: deviation of layouts from the model; None: unknown
+    host_sd: float = 0.0  #: noise of the host's speed between seconds, equal for all started layouts
+    host_lasts_s: float = 60.0  #: correlation time of host_sd, seconds
 
     def __post_init__(self) -> None:
         optional = (self.second_sd or 0.0, self.model_sd or 0.0)
@@ -53,9 +54,9 @@ class ProfileNoise:
 class ProfileMemory:
     """Proportional set size, bytes; None: not known."""
 
-    process_bytes: float | None = None  #: of a worker process with its first thread
-    thread_bytes: float | None = None  #: of each thread more
-    child_bytes: float | None = None  #: of a child while it runs
+    process_bytes: float | None = None  #: memory of a worker process with its first thread
+    thread_bytes: float | None = None  #: memory of each further thread
+    child_bytes: float | None = None  #: memory of a child while it runs
 
     def __post_init__(self) -> None:
         parts = (self.process_bytes, self.thread_bytes, self.child_bytes)
@@ -80,10 +81,10 @@ class ProfileMemory:
 class ProfileAging:
     """Change of a simulated launch over its duration."""
 
-    loss_per_h: float = 0.0  #: of throughput, as a share
-    growth_bytes_per_h: float = 0.0  #: of memory
-    settles_s: float | None = None  #: time constant with which both end; None: never
-    layouts: tuple[Layout, ...] = ()  #: of which layouts; none: of all
+    loss_per_h: float = 0.0  #: loss of throughput per hour, as a share
+    growth_bytes_per_h: float = 0.0  #: growth of memory per hour
+    settles_s: float | None = None  #: time constant with which loss and growth end; None: they do not end
+    layouts: tuple[Layout, ...] = ()  #: layouts to which it applies; empty: all
 
     def __post_init__(self) -> None:
         if not 0 <= self.loss_per_h < 1 or not 0 <= self.growth_bytes_per_h < float("inf"):
@@ -98,22 +99,23 @@ class Profile:
 
     name: str
     demands: Demands
-    machine: Machine  #: where the demands were measured
+    machine: Machine  #: machine on which the demands were measured
     terms: Terms = NO_TERMS
     noise: ProfileNoise = ProfileNoise()
     memory: ProfileMemory = ProfileMemory()
-    source: str = ""  #: where the figures come from, in a sentence
-    simulated: str = ""  #: the profile whose simulation gave the figures; empty: no simulation did
-    measured: tuple[Layout, ...] = ()  #: the layouts that the figures rest on; none: not known
-    busy_cores: float | None = None  #: the most that a layout kept busy, on average; None: not known
-    intervals: Mapping[str, Estimate] = field(default_factory=dict)  #: of fields of demands, by name
-    start_s: float = 1.0  #: until every process is RUNNING
-    settle_s: float = 20.0  #: throughput rises for so long after that
+    source: str = ""  #: source of the figures, in a sentence
+    simulated: str = ""  #: profile whose simulation gave the figures; empty: they are not simulated
+    measured: tuple[Layout, ...] = ()  #: layouts on which the figures are based; empty: unknown
+    busy_cores: float | None = None  #: largest mean number of cores that a layout kept busy; None: unknown
+    #: intervals of the demands, by the name of the field
+    intervals: Mapping[str, Estimate] = field(default_factory=dict)
+    start_s: float = 1.0  #: seconds until every process is RUNNING
+    settle_s: float = 20.0  #: seconds after that during which throughput rises
     stop_s: float = 0.5
     failures: Mapping[Failure, float] = field(
         default_factory=dict
-    )  #: probability that one goes so; of launches the first three kinds, else of windows
-    aging: ProfileAging | None = None  #: None: launches do not change as they last
+    )  #: probability of each kind; of launches for the first three kinds, otherwise of windows
+    aging: ProfileAging | None = None  #: None: launches do not change while they run
 
     def __post_init__(self) -> None:
         if not 0 <= (self.busy_cores or 0.0) < float("inf"):

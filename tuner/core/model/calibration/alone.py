@@ -23,26 +23,26 @@ from tuner.core.text.figures import percent, pluralize
 
 NAMES = ("gil_s", "child_s", "blocked_s", "asleep_s")
 
-#: How launches are taken to scatter before they are seen: each clock and the residence time by 2 %, as sure
-#: as two launches more would make it. One launch shows nothing of it, two nearly nothing (t = 6.3 at 90 %).
+#: Assumed scatter of launches before it is measured: 2 % of each clock and of the residence time, with the
+#: weight of two more launches. One launch shows none of it, and two nearly none (t = 6.3 at 90 %).
 ASSUMED_LAUNCH_SD = 0.02
 ASSUMED_DF = 2
-_FEW_DF = 4  #: of windows: with fewer, their scatter may be far too small by chance
-USUAL_CV = 0.5  #: where the windows do not tell
-_LEAST_BINS = 60  #: of counts, all windows together: then the dispersion is known to 20 %
-_HIDDEN_RATIO = 0.02  #: workers that use less of the service's CPU only start those that work
-_WORTH_TELLING = 0.005  #: of an item's time
+_FEW_DF = 4  #: windows; with fewer, the measured scatter may be far too small by chance
+USUAL_CV = 0.5  #: used if the windows do not show it
+_LEAST_BINS = 60  #: fewest counts of all windows together, which give the dispersion to 20 %
+_HIDDEN_RATIO = 0.02  #: workers that use less than this share of the service's CPU only start other processes
+_WORTH_TELLING = 0.005  #: share of an item's time; smaller parts are not reported
 
 
 @dataclass(frozen=True, slots=True)
 class SoloDemands:
     """Means of `NAMES` per item, and a square root of the covariance of these means."""
 
-    mean: Array  #: (4,)
+    mean: Array  #: (4,): means of `NAMES`
     root: Array  #: (4, k): the covariance is root @ root.T
-    df: float  #: of Student's t
+    df: float  #: degrees of freedom of Student's t
     cv_ratio: float
-    notes: tuple[str, ...]  #: what these windows cannot tell, a sentence each
+    notes: tuple[str, ...]  #: limitations of these windows, one sentence each
 
 
 def check_clocks(windows: Sequence[Clocks]) -> None:

@@ -32,14 +32,16 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import ASSUMED_SMT_GAINS
 from tuner.core.model.profile import Profile
 
-#: Standard deviation of log throughput around what 1x1 alone predicts, beyond noise, where nothing tells it:
-#: 3.2 % of mean error over four mixes (docs/method/model.md) is 4 % of standard deviation.
+#: Assumed standard deviation of log throughput around the prediction from 1x1 alone, beyond noise. The mean
+#: error of 3.2 % over four mixes (docs/method/model.md) corresponds to a standard deviation of 4 %.
 ASSUMED_MISFIT_SD = 0.04
-_ASSUMED_DF = 2  #: as sure as two layouts left out would make it
+_ASSUMED_DF = 2  #: weight of the assumption, as a number of left-out layouts
 _LEAST_MISFIT_SD = 0.01
-_MOST_TURNS = 24  #: fits to leave layouts out; beyond so many layouts several are left out at a time
-_THIRD = 1.09  #: standard deviations from the middle to the mean of an outer third of a normal distribution
-_SHARE_UNKNOWN_SD = 0.2  #: of the share of own CPU that holds the GIL: above it, that share is not told
+_MOST_TURNS = 24  #: most fits that leave layouts out; with more layouts, several are left out at a time
+#: distance from the middle to the mean of an outer third of a normal distribution, in standard deviations
+_THIRD = 1.09
+#: standard deviation of the share of own CPU that holds the GIL, above which the share is not reported
+_SHARE_UNKNOWN_SD = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +49,16 @@ class Calibration:
     """Calibration of a service, with its uncertainty."""
 
     profile: Profile
-    method: Literal["alone", "joint"]  #: from 1x1, or from all layouts together
+    method: Literal["alone", "joint"]  #: alone: from 1x1; joint: from all layouts together
     n_windows: int
-    draws: tuple[Demands, ...]  #: as the uncertainty of all demands together has it
-    misfit_sd: float  #: of log throughput around the model, beyond the noise of windows
-    term_draws: tuple[Terms, ...] = ()  #: what the terms are in each of the draws; none: the profile's
-    smt_gains: tuple[float, ...] = ASSUMED_SMT_GAINS  #: what a second thread on a core may add
-    notes: tuple[str, ...] = ()  #: what these windows cannot tell, a sentence each
-    held_out: tuple[HeldOut, ...] = ()  #: layouts in turn, by fits that did not see them; none: not asked for
+    draws: tuple[Demands, ...]  #: draws from the joint uncertainty of all demands
+    misfit_sd: float  #: standard deviation of log throughput around the model, beyond the noise of windows
+    term_draws: tuple[Terms, ...] = ()  #: terms of each draw; empty: the profile's
+    #: possible gains of a second thread on a core, as shares
+    smt_gains: tuple[float, ...] = ASSUMED_SMT_GAINS
+    notes: tuple[str, ...] = ()  #: limitations of these windows, one sentence each
+    #: predictions of each layout by a fit without it; empty: not requested
+    held_out: tuple[HeldOut, ...] = ()
 
 
 def calibrate_alone(

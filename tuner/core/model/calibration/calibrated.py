@@ -31,7 +31,7 @@ class Measured:
 
     layout: Layout
     throughput_per_s: float
-    load: float | None  #: tasks running or uninterruptible
+    load: float | None  #: mean number of tasks that run or are uninterruptible; None: not measured
     cpu_cores: float | None
     pss_bytes: float | None
     n_windows: int
@@ -44,7 +44,7 @@ class LeftOut:
     layout: Layout
     measured_per_s: float
     predicted_per_s: float
-    measured_load: float | None = None  #: active tasks, mean; None: not seen
+    measured_load: float | None = None  #: mean number of active tasks; None: not measured
     predicted_load: float | None = None
 
     @property
@@ -88,14 +88,14 @@ class Calibrated:
     """Output of `tuner calibrate`, and input of `tuner predict`."""
 
     service: str
-    where: str  #: host and day; where a profile has its figures from; empty: not known
+    where: str  #: host and day, or source of a profile; empty: unknown
     calibration: Calibration
     seen: CalibratedRange
-    memory: MemoryFit | None  #: None: nobody saw any
-    measured: tuple[Measured, ...] = ()  #: none: the figures come from a profile
+    memory: MemoryFit | None  #: None: memory was not measured
+    measured: tuple[Measured, ...] = ()  #: empty: the figures come from a profile
     left_out: LeftOutErrors | None = None  #: None: there were too few layouts to leave one out
-    foreign_cores: float = 0.0  #: that others used meanwhile, mean
-    simulated: tuple[str, ...] = ()  #: the sentence that says so; none: it was measured
+    foreign_cores: float = 0.0  #: mean number of cores that other processes used during the measurement
+    simulated: tuple[str, ...] = ()  #: sentence on the simulation; empty: the figures were measured
 
     @property
     def is_disturbed(self) -> bool:

@@ -22,15 +22,16 @@ from tuner.core.windows.launch_sums import TOLD, LaunchTally, Sums, add_sums, wi
 
 Source = Literal["kernel", "probe", "service"]
 
-_APART_RATIO = 1.2  #: the probe was told of so much more CPU than the workers used: others do the work
-#: the kernel cuts user and system time of each process to ticks of 10 ms; the probe has microseconds
+_APART_RATIO = 1.2  #: ratio of the probe's CPU to the workers', above which other processes do the work
+#: the kernel counts user and system time of each process in ticks of 10 ms, the probe in microseconds
 _TICKS_S = 0.02
-_BIN_ITEMS = 10  #: counted together, so that what a bin's ends cut off is a small part of it
+_BIN_ITEMS = 10  #: fewest items counted in a bin, so that the items cut off at its ends hardly matter
 _LEAST_BINS = 10
 _LENGTH = TOLD.index("length_s")
-#: What the ends of bins add to the variance between neighbours: 3/2 of (1 - cv^4) / 6, for small cv. (The
-#: variance of a renewal count is cv^2 x mean + (1 - cv^4) / 6 for gamma times; the second term comes back,
-#: halved and with a minus, as covariance of neighbours.) Cox, Renewal theory (1962), section 4.5.
+#: Part of the variance between neighbouring bins that is due to their ends: 3/2 of (1 - cv^4) / 6, for small
+#: cv. The variance of a renewal count is cv^2 x mean + (1 - cv^4) / 6 for gamma times; the second term occurs
+#: again, halved and negative, as the covariance of neighbours. Source: Cox, Renewal theory (1962), section
+#: 4.5.
 _OF_BIN_ENDS = 0.25
 
 
@@ -40,7 +41,7 @@ class Scatter:
 
     n: int
     mean: float
-    squares: float  #: sum of the squares around the mean
+    squares: float  #: sum of squared differences from the mean
 
 
 # Not frozen, although never changed, for the same reason as `WindowRecord`: there may be 100 000.
@@ -53,35 +54,40 @@ class Clocks:
     length_s: float
     n_done: int
     n_failed: int
-    service_cpu_s: float  #: workers, children and all below
-    worker_cpu_s: float | None = None  #: the workers' own threads
-    child_cpu_s: float | None = None  #: all else of the service
-    run_delay_s: float | None = None  #: thread-seconds that threads which work on items waited for a core
+    service_cpu_s: float  #: CPU time of workers, children and all their descendants
+    worker_cpu_s: float | None = None  #: CPU time of the workers' own threads
+    child_cpu_s: float | None = None  #: CPU time of the service's other processes
+    run_delay_s: float | None = None  #: thread-seconds in which threads that work on items waited for a core
     blocked_s: float | None = None  #: thread-seconds of workers in state D
-    spawning_s: float | None = None  #: of these, in which they were starting a child
-    child_blocked_s: float | None = None  #: the same of children
-    gil_waiting_s: float | None = None  #: the same for the GIL
-    gil_waking_s: float | None = None  #: of these, awake to ask for it: they are in run_delay_s, too
-    item_cpu_s: float | None = None  #: the part of worker_cpu_s of threads that work on items
-    master_cpu_s: float | None = None  #: the part of child_cpu_s of programs that only start the workers
-    beside_delay_s: float | None = None  #: thread-seconds that all these, beside the items, waited for a core
+    spawning_s: float | None = None  #: part of blocked_s in which the workers were starting a child
+    child_blocked_s: float | None = None  #: seconds of children in state D
+    #: thread-seconds in which threads that work on items waited for the GIL
+    gil_waiting_s: float | None = None
+    #: part of gil_waiting_s in which they were awake and waited for a core; run_delay_s includes it
+    gil_waking_s: float | None = None
+    item_cpu_s: float | None = None  #: part of worker_cpu_s used by threads that work on items
+    master_cpu_s: float | None = None  #: part of child_cpu_s used by programs that only start the workers
+    #: thread-seconds in which such programs, and workers' other threads, waited for a core
+    beside_delay_s: float | None = None
     running_s: float | None = None  #: thread-seconds of workers in state R
     child_running_s: float | None = None
     backend_cpu_s: float = (
-        0.0  #: of the backends that the config names: an item waits for it, as for a child's
+        0.0  #: CPU time of the backends named in the config; an item waits for it, as for a child's
     )
-    foreign_cores: float = 0.0  #: cores that others used: strangers, tuner, the hypervisor
+    foreign_cores: float = 0.0  #: cores used by other processes, tuner and the hypervisor
     strangers_cores: float = (
-        0.0  #: cores that strangers used anywhere on the box: these are active tasks, too
+        0.0  #: cores used by other processes anywhere on the host, which are active tasks too
     )
-    n_active: float | None = None  #: mean of active tasks
-    n_active_looks: float | None = None  #: how often these were counted; None: once a second
+    n_active: float | None = None  #: mean number of active tasks
+    n_active_looks: float | None = None  #: number of samples of the active tasks; None: one per second
     pss_bytes: float | None = None
-    source: Source = "kernel"  #: of worker_cpu_s and child_cpu_s; service: neither is known
-    count_dispersion: float | None = None  #: variance over mean of counts of items, ends of bins taken off
+    source: Source = "kernel"  #: source of worker_cpu_s and child_cpu_s; service: neither is known
+    #: variance of counts of items over their mean, without the part due to the ends of bins
+    count_dispersion: float | None = None
     block: int = 0
     n_windows: int = 1
-    launches: Scatter | None = None  #: of several launches: their throughput; None: of one, or a window of it
+    #: throughputs of several launches; None: the clocks are of one launch, or of a window of it
+    launches: Scatter | None = None
 
     @property
     def throughput_per_s(self) -> float:

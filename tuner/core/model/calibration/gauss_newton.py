@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from tuner.core.model.demand import Array
 
-_MOST_STEPS = 12  #: three to five are the rule
-_MOST_HALVINGS = 4  #: of a step that is too long
-_MOST_TURNS = 4  #: of a step, for each parameter: it mostly comes to a bound once, or never
-_LEVEL = 1e-9  #: slope of the sum of squares that is none, over that of all residuals together
-_WORTH = 1e-8  #: a step is made that takes so much off the sum of squares, if all were linear
+_MOST_STEPS = 12  #: three to five are usual
+_MOST_HALVINGS = 4  #: halvings of a step that is too long
+_MOST_TURNS = 4  #: attempts at a step per parameter, which usually reaches a bound once or never
+_LEVEL = 1e-9  #: relative slope of the sum of squares that counts as 0
+_WORTH = 1e-8  #: smallest share of the sum of squares that a step must gain in the linear approximation
 
 
 def least_squares_near(look: Callable[[Array], tuple[Array, Array]], at: Array, most: Array) -> Array | None:

@@ -36,22 +36,23 @@ from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, stacke
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Equilibrium, Prediction, solve
 
-NAMES = ("own_s", "gil_share", "child_s", "blocked_s", "asleep_s", "smt_gain_ratio")  #: before the terms
+#: names of the values before the terms
+NAMES = ("own_s", "gil_share", "child_s", "blocked_s", "asleep_s", "smt_gain_ratio")
 _GAIN = NAMES.index("smt_gain_ratio")
 TERMS = tuple(one.name for one in fields(Terms))
 
-#: Standard deviations of what the model leaves out, beyond noise: `docs/method/model.md` says what was found.
+#: Standard deviations of the errors of the model, beyond noise, as found in `docs/method/model.md`.
 THROUGHPUT_SD = 0.03
 CPU_SD = 0.04
 _BLOCKED_SD = 0.2
 _ACTIVE_SD = 0.2
-_ACTIVE_TASKS = 0.3  #: and so many tasks
-_GIL_SHARE_SD = 0.5  #: about 1: own CPU is taken to hold the GIL until layouts say otherwise
-_SMT_GAIN_SD = 0.2  #: about what is taken, until layouts say otherwise
-_LEAST_SE = 0.005  #: of a demand, as 1x1 has it: no window is surer of the box than that
-_LEAST_S = 1e-12  #: CPU of an item that used none
-_STEP = 1e-4  #: of finite differences, in units of each parameter's scale
-_N_FIGURES = 5  #: of each layout, throughput first; their residuals stand last
+_ACTIVE_TASKS = 0.3  #: further standard deviation, in tasks
+_GIL_SHARE_SD = 0.5  #: prior standard deviation around 1: own CPU holds the GIL unless layouts show otherwise
+_SMT_GAIN_SD = 0.2  #: prior standard deviation around the assumed gain
+_LEAST_SE = 0.005  #: least relative standard error of a demand from 1x1; no window is more certain
+_LEAST_S = 1e-12  #: CPU of an item without measured CPU
+_STEP = 1e-4  #: step of finite differences, in units of each parameter's scale
+_N_FIGURES = 5  #: figures of each layout, throughput first; their residuals are last
 _NO_LOOKS = Looks()
 _MOST = {
     "process_cores": 0.5,
@@ -65,12 +66,12 @@ _MOST = {
 class Fit:
     """Fitted parameters of the network, with their uncertainty."""
 
-    values: Array  #: `NAMES`, and the terms that were asked for
+    values: Array  #: `NAMES`, and the requested terms
     root: Array  #: (n, k): root @ root.T is the covariance of the values
-    df: float  #: of Student's t: one for each layout beyond the terms, and 3 at least
+    df: float  #: degrees of freedom of Student's t: one for each layout beyond the terms, and 3 at least
     terms: tuple[str, ...]  #: names of fields of `Terms`
-    off: Array  #: what was compared, over standard deviations: `StandardResiduals`
-    jacobian: Array  #: of that, by parameters over their scale
+    off: Array  #: differences over their standard deviations: `StandardResiduals`
+    jacobian: Array  #: Jacobian of *off* by the parameters over their scale
 
     @property
     def cost(self) -> float:
@@ -243,10 +244,10 @@ class StandardResiduals:
         self.scale = np.array([item_s, 1.0, item_s, item_s, item_s, 1.0, *of_terms])
         self.scale[0], self.scale[2] = max(begin[0], 0.02 * item_s), max(begin[2], 0.02 * item_s)
         most = [np.inf, 1.0, np.inf, np.inf, np.inf, 1.0, *(_MOST.get(term, np.inf) for term in terms)]
-        self.most = np.array(most) / self.scale  #: of each parameter; the least is 0
+        self.most = np.array(most) / self.scale  #: upper bound of each parameter; the lower bound is 0
         self._begin = np.array([*begin, problem.machine.smt_gain_ratio, *([0.0] * len(terms))])
         self._machine, self._terms, self._anchor = problem.machine, tuple(terms), anchor
-        self.layouts = list(layouts)  #: but for 1x1, where that was measured
+        self.layouts = list(layouts)  #: layouts without 1x1, if that was measured
         self._looks = problem.looks
         self._items = [problem.items[layout] for layout in layouts]
         self._logs = np.array([problem.logs[layout] for layout in layouts])
@@ -261,7 +262,8 @@ class StandardResiduals:
         self._near = Equilibrium()
         self._looked: tuple[Array, Array, Array] | None = None
         self._pull = _pull(anchor) if anchor is not None else None
-        self._n_reported = 2 + (0 if anchor is None else len(anchor.mean))  #: residuals that are of no layout
+        #: number of residuals that belong to no layout
+        self._n_reported = 2 + (0 if anchor is None else len(anchor.mean))
 
     def placed(self, start: Fit | None) -> Array:
         """Return the scaled parameters of *start*, with missing terms at 0; None: those to start from."""

@@ -28,10 +28,10 @@ from tuner.core.model.nodes import Indices
 # leads far away, its Jacobian is computed again. The result is accurate enough for the choice, within 0.2 %
 # of throughput as a rule; reported errors of left-out layouts come from separate fits (`left_out`).
 
-_MOST_STEPS = 6  #: with one Jacobian
-_MOST_TURNS = 4  #: Jacobians
-_SETTLED = 1e-3  #: of each parameter's scale: throughput is then within 0.1 %
-_FAR = 0.02  #: change of a logarithm of throughput, from where the Jacobian was taken
+_MOST_STEPS = 6  #: steps with one Jacobian
+_MOST_TURNS = 4  #: number of Jacobians
+_SETTLED = 1e-3  #: smallest step in units of each parameter's scale; throughput is then within 0.1 %
+_FAR = 0.02  #: change of log throughput from the point of the Jacobian, above which it is computed again
 
 
 def log_errors(problem: Problem, folds: Sequence[Sequence[Layout]], fit: Fit) -> list[float]:
@@ -115,8 +115,8 @@ def nearly_without(problem: Problem, fold: Sequence[Layout], fit: Fit) -> Fit:
 class Gain:
     """Value of one additional term if the model were linear."""
 
-    cost: float  #: that it takes off
-    near: Fit  #: to begin at where it is fitted
+    cost: float  #: decrease of the sum of squares
+    near: Fit  #: starting point of the fit with the term
 
 
 def gains_of_terms(problem: Problem, terms: Sequence[str], fit: Fit) -> dict[str, Gain]:
@@ -140,12 +140,13 @@ def _costs(off: Array, seen: NDArray[np.bool_]) -> Array:
     return costs
 
 
-_LEAST_LAYOUTS = 6  #: to choose terms on: fewer cannot tell a term from a coincidence
-_FOLDS = 8  #: at most, where terms are chosen
+_LEAST_LAYOUTS = 6  #: fewest layouts to choose terms on; with fewer, a term and a coincidence look the same
+_FOLDS = 8  #: most folds when terms are chosen
 _WORTH = (
-    4.0  #: a term must first take so much off the sum of squares, as a parameter of no use does in 1 of 20
+    4.0  #: decrease of the sum of squares needed for a term; a useless parameter reaches it in 1 of 20 cases
 )
-#: of that, if the model were linear: what gains less is not even fitted (mostly the two agree to 1 %)
+#: share of _WORTH, in the linear approximation, below which a term is not fitted (usually the two agree to 1
+#: %)
 _NEARLY = 0.5
 _MOST_TERMS = 2
 _USUAL_LAUNCH_SD = 0.02
@@ -159,9 +160,9 @@ class HeldOut:
     layout: Layout
     measured_per_s: float
     predicted_per_s: float
-    measured_active: float | None  #: mean of active tasks; None: not seen
+    measured_active: float | None  #: mean number of active tasks; None: not measured
     predicted_active: float
-    n_seen: int  #: layouts that the calibration saw
+    n_seen: int  #: number of layouts that the calibration used
     method: Literal["alone", "joint"] = "joint"
 
     @property

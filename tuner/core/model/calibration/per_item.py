@@ -26,10 +26,10 @@ class PerItem:
     worker_s: float | None  #: CPU of the workers' own threads
     item_s: float | None  #: CPU of the threads that work on items, a part of that
     child_s: float | None  #: CPU of children
-    backend_s: float  #: CPU of the backends that the config names
-    delay_s: float | None  #: waiting of threads that work on items for a core
-    beside_delay_s: float | None  #: the same of masters and other threads of the workers
-    blocked_s: float | None  #: workers and children in state D
+    backend_s: float  #: CPU of the backends named in the config
+    delay_s: float | None  #: time in which threads that work on items waited for a core
+    beside_delay_s: float | None  #: time in which masters and other threads of the workers waited for a core
+    blocked_s: float | None  #: time of workers and children in state D
     foreign_cores: float
     n_active: float | None
     source: Source
@@ -128,21 +128,22 @@ def _group(windows: Iterable[Clocks], key: Callable[[Clocks], Hashable]) -> list
 
 
 _LOOKS_PER_S = 1.0
-_LEAST_LOOKS = 5.0  #: that found a thread in D: fewer say nothing
-_PLENTY = 100.0  #: of these: the part is known within a tenth, and larger layouts are not asked
-_STREAM = 1  #: of random numbers, so that draws of everything else do not depend on what is known here
-#: What may be expected of others' time before looking: items of four mixes with a child each had 4 to 6 ms
-#: of it, so that twice as much is no surprise.
+_LEAST_LOOKS = 5.0  #: fewest samples with a thread in D; fewer give no information
+#: number of samples that determine the share within a tenth, so that larger layouts are not used
+_PLENTY = 100.0
+_STREAM = 1  #: separate stream of random numbers, so that this uncertainty does not change the other draws
+#: Prior of the time of other tasks: items of four mixes with a child each had 4 to 6 ms of it, so twice as
+#: much is no surprise.
 _EXPECTED_OTHERS_S = 0.01
-_STRANGERS_WAIT = 0.5  #: what strangers may wait for a core meanwhile, of what they compute
+_STRANGERS_WAIT = 0.5  #: assumed time in which other processes wait for a core, as a share of their CPU time
 
 
 @dataclass(frozen=True, slots=True)
 class Spawning:
     """Samples that found a task of the service in state D."""
 
-    n_starting: float  #: it was starting a child
-    n_other: float  #: it was not
+    n_starting: float  #: number of samples in which it was starting a child
+    n_other: float  #: number of samples in which it was not
 
     @property
     def ratio(self) -> float:
@@ -161,7 +162,7 @@ class Looks:
     """Results of sampling the state of tasks."""
 
     spawning: Spawning | None = (
-        None  #: the part of uninterruptible waiting that starts children; None: not known
+        None  #: share of uninterruptible waiting in which a child starts; None: unknown
     )
     others_s: float = 0.0  #: see `Demands.others_s`
 

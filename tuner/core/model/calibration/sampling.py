@@ -12,19 +12,19 @@ from tuner.core.stats.interval import Estimate
 
 CONFIDENCE = 0.9
 N_DRAWS = 200
-N_DEMANDS = 5  #: values of a fit that are demands: own CPU, its GIL share, children, blocked, asleep
+N_DEMANDS = 5  #: number of fitted values that are demands: own CPU, its GIL share, children, blocked, asleep
 
 _N_FOR_QUANTILES = 4000
-_LEAST_RATIO = 1e-3  #: of what is most likely
-_NOTHING_RATIO = 1e-4  #: of an item's time: a demand that is surely less has no interval
+_LEAST_RATIO = 1e-3  #: least value as a share of the most likely one
+_NOTHING_RATIO = 1e-4  #: share of an item's time; a demand that is surely smaller has no interval
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """Confidence of intervals, number of draws of the demands, and the seed."""
 
-    confidence: float = CONFIDENCE  #: of each interval by itself
-    n_draws: int = N_DRAWS  #: at most 4000
+    confidence: float = CONFIDENCE  #: confidence of each interval separately
+    n_draws: int = N_DRAWS  #: number of draws, at most 4000
     seed: int = 0
 
 
@@ -41,7 +41,7 @@ class FittedDemands:
     """
 
     values: Array  #: (5 + terms,)
-    root: Array  #: (5 + terms, k): root @ root.T is their covariance
+    root: Array  #: (5 + terms, k): root @ root.T is the covariance of the values
     df: float
     cv_ratio: float
     looks: Looks

@@ -46,11 +46,11 @@ Share = Literal[
 ]
 Source = Literal["measured", "modelled"]
 
-BUSY = 0.8  #: a station that is busy for so much of the time binds: more threads would bring 25 % at most
-NEAR = 0.95  #: so does one whose utilization is this share of the highest, or more
-_FEW = 0.01  #: children that use less than that of their parents' CPU are none
-_LITTLE_TIME = 0.005  #: a modelled part of a share below it leaves the share a measured one
-_LITTLE = 0.1  #: backends that use less than that of the workers' CPU are a small part of the line for cores
+BUSY = 0.8  #: least utilization of a bottleneck: more threads would gain 25 % at most
+NEAR = 0.95  #: share of the highest utilization, above which another resource is a bottleneck too
+_FEW = 0.01  #: smaller shares of CPU or of the threads' time count as none
+_LITTLE_TIME = 0.005  #: a modelled part below this share of the time does not make the share a modelled one
+_LITTLE = 0.1  #: backends with a smaller share of the workers' CPU contribute little to the waiting for cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +66,22 @@ class Diagnosis:
     """The bottlenecks of a layout, with the figures that show them."""
 
     layout: Layout
-    what: tuple[What, ...]  #: what binds, the most first; never empty
+    what: tuple[What, ...]  #: bottlenecks, most important first; never empty
     utilization: Mapping[
         Station, Figure
-    ]  #: 0 to 1, of a process's GIL on average; no "gil" where there is none
-    shares: Mapping[Share, Figure]  #: what the threads spend their time on; add up to 1
-    gain_ratio: float | None  #: throughput with twice the threads over this, modelled; None: not known
-    cores: float  #: what the layout ran on
-    others_cores: float  #: of these, what others used
-    backend_cores: float  #: of that, the backends that the config names
-    backend_elsewhere_cores: float = 0.0  #: what these used of cores that the service may not use
-    memory: str | None = None  #: why memory binds, in words
-    load: Loaded | None = None  #: by the load generator; None: it sends nothing
-    shape: Layout | None = None  #: how many processes, and threads that share a GIL; None: the layout's
-    beside_cores: float = 0.0  #: what masters and threads use that work on no items, as far as told apart
+    ]  #: 0 to 1; for the GIL, the mean over processes; no "gil" without a GIL
+    shares: Mapping[Share, Figure]  #: shares of the threads' time by activity, which sum to 1
+    #: modelled throughput with twice the threads over the present one; None: unknown
+    gain_ratio: float | None
+    cores: float  #: number of cores available to the layout
+    others_cores: float  #: part of the cores that other processes and backends used
+    backend_cores: float  #: part of others_cores used by the backends named in the config
+    backend_elsewhere_cores: float = 0.0  #: cores that these backends used outside those of the service
+    memory: str | None = None  #: reason why memory is a bottleneck, in words; None: it is not
+    load: Loaded | None = None  #: load by the load generator; None: it sends no requests
+    shape: Layout | None = None  #: number of processes, and of threads that share a GIL; None: the layout's
+    #: cores used by masters and by threads that work on no items, if measured separately
+    beside_cores: float = 0.0
 
     def n_threads(self, share: Share) -> Figure | None:
         """Return how many of the layout's threads that share is on average; None if not known."""

@@ -46,8 +46,8 @@ class Loaded:
     """Load of a layout by clients in a closed loop."""
 
     facts: LoadFacts
-    spread: ConnectionSpread | None  #: of their connections over the workers; None: not to be seen
-    takes_many: bool  #: a process works on more requests at a time than it has threads to choose
+    spread: ConnectionSpread | None  #: spread of the connections over the workers; None: not observable
+    takes_many: bool  #: whether a process works on more requests at a time than its setting of threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +56,33 @@ class Evidence:
 
     layout: Layout
     length_s: float  #: above 0
-    n_done: int  #: items that finished well
-    n_items: int  #: all that finished, bad ones included; above 0
-    own_cpu_s: float  #: CPU of the worker processes themselves
-    child_cpu_s: float  #: CPU of the children that items started
-    others_cpu_s: float = 0.0  #: CPU of strangers on the cores, what a hypervisor took included
-    backend_cpu_s: float = 0.0  #: CPU of the backends that the config names on the cores: items wait for it
-    backend_elsewhere_s: float = 0.0  #: CPU of these backends on cores that the service may not use
-    run_delay_s: float | None = None  #: items' threads that wanted a core and had none, thread-seconds
-    blocked_s: float | None = None  #: workers' threads in uninterruptible waits, thread-seconds
-    gil_waiting_s: float | None = None  #: items' threads in line for the GIL, thread-seconds
-    gil_waking_s: float | None = None  #: of these, that wanted a core to ask for it: in run_delay_s, too
-    memory: str | None = None  #: why memory binds, in words; None: it does not
-    spare_cores: float = 0.0  #: cores that the service may not use
-    #: gives these windows, one after the other, and those of each launch as if they were one
+    n_done: int  #: items that succeeded
+    n_items: int  #: all finished items, including failed ones; above 0
+    own_cpu_s: float  #: CPU time of the worker processes themselves
+    child_cpu_s: float  #: CPU time of the children that items started
+    others_cpu_s: float = 0.0  #: CPU time of other processes on the cores, including steal time
+    #: CPU time on the cores of the backends named in the config, for which items wait
+    backend_cpu_s: float = 0.0
+    backend_elsewhere_s: float = 0.0  #: CPU time of these backends on cores that the service may not use
+    run_delay_s: float | None = None  #: thread-seconds in which items' threads waited for a core
+    blocked_s: float | None = None  #: thread-seconds of workers' threads in uninterruptible waits
+    gil_waiting_s: float | None = None  #: thread-seconds in which items' threads waited for the GIL
+    #: part of gil_waiting_s in which they waited for a core; run_delay_s includes it
+    gil_waking_s: float | None = None
+    memory: str | None = None  #: reason why memory is a bottleneck, in words; None: it is not
+    spare_cores: float = 0.0  #: number of cores that the service may not use
+    #: returns the windows, one by one; read_launches returns one sum for each launch
     read_windows: Callable[[], Sequence[WindowRecord]] = field(default=tuple, repr=False)
     read_launches: Callable[[], Sequence[WindowRecord]] = field(default=tuple, repr=False)
-    has_master: bool = False  #: child_cpu_s is also that of a master that starts the workers
-    load: Loaded | None = None  #: by the load generator; None: it sends nothing
-    item_cpu_s: float | None = None  #: the part of own_cpu_s of threads that work on items; None: not apart
-    #: the part of child_cpu_s that masters used, which no item's thread waits for; None: not told apart
+    has_master: bool = False  #: whether child_cpu_s includes a master that starts the workers
+    load: Loaded | None = None  #: load by the load generator; None: it sends no requests
+    #: part of own_cpu_s used by threads that work on items; None: not measured separately
+    item_cpu_s: float | None = None
+    #: part of child_cpu_s used by masters, for which no item's thread waits; None: not measured separately
     master_cpu_s: float | None = None
-    #: masters, and workers' threads beside the items', that wanted a core and had none, thread-seconds
+    #: thread-seconds in which masters, and workers' other threads, waited for a core
     beside_delay_s: float | None = None
-    #: how many processes, and threads in each that share its GIL; None: those of the layout
+    #: number of processes, and of threads in each that share its GIL; None: the layout's
     own_shape: Layout | None = None
 
     def __post_init__(self) -> None:

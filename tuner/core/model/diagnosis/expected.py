@@ -19,11 +19,11 @@ class Expected:
 
     n_core_waiting: float
     n_gil_waiting: float
-    #: those that wait for a backend to compute included, for as long as an item alone does, and those that
-    #: sleep while masters and threads beside the items' compute, by as much as for an item alone
+    #: including the threads that wait for a backend to compute, for as long as a single item does, and those
+    #: that sleep while masters and other threads of the workers compute, for as long as with a single item
     n_asleep: float
-    n_blocked: float  #: those that wait for a child to start included
-    gain_ratio: float  #: throughput with twice the threads over that with these
+    n_blocked: float  #: including the threads that wait for a child to start
+    gain_ratio: float  #: throughput with twice the threads over the present one
 
 
 def predict_measured(seen: Sequence[Evidence], machine: Machine, demands: Demands) -> list[Expected]:

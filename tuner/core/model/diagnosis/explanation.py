@@ -20,8 +20,9 @@ from tuner.core.model.prediction.extrapolation import CalibratedRange
 from tuner.core.stats.interval import Estimate
 from tuner.core.windows.memory_growth import MemoryGrowth
 
-_MORE_THAN_A_CORE = 1.05  #: clocks are read a moment apart
-_HALVINGS = 30  #: of an interval of asleep_s
+#: own CPU of a process, in cores, above which it releases the GIL; clocks are read a moment apart
+_MORE_THAN_A_CORE = 1.05
+_HALVINGS = 30  #: halvings of the interval of asleep_s
 GIL_ASSUMED = (
     "The interpreter of the workers is unknown, so each process is assumed to have a GIL. If they have none"
     " (another language, free-threaded Python behind a wrapper), statements about the GIL do not hold."
@@ -33,22 +34,25 @@ class Reference:
     """Basis of the modelled figures of one variant of the service."""
 
     demands: Demands
-    machine: Machine  #: where they were found, with what second threads add there as far as layouts show it
-    layouts: tuple[Layout, ...]  #: what it was worked out from
-    notes: tuple[str, ...] = ()  #: what its windows cannot tell, a sentence each
+    machine: Machine  #: machine of the demands, with the gain by second threads that the layouts show
+    layouts: tuple[Layout, ...]  #: layouts from which it was estimated
+    notes: tuple[str, ...] = ()  #: limitations of its windows, one sentence each
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """All diagnoses of a study."""
 
-    diagnoses: tuple[Diagnosis, ...]  #: fastest layout first
+    diagnoses: tuple[Diagnosis, ...]  #: diagnoses, fastest layout first
     evidence: Mapping[Layout, Evidence]
-    references: Mapping[str, Reference]  #: by variant; a variant is absent where nothing tells how items wait
-    machines: Mapping[str, Machine]  #: by variant, one at least: the same but for the GIL of its workers
-    #: change of throughput as a launch lasts, in means per hour; without layouts whose launches show none
+    #: references by variant; a variant is absent if its items' waiting is unknown
+    references: Mapping[str, Reference]
+    #: machines by variant, at least one; they differ only in the GIL of the workers
+    machines: Mapping[str, Machine]
+    #: change of throughput during a launch, in means per hour; without layouts that have no estimate
     trends_per_h: Mapping[Layout, Estimate] = field(default_factory=dict)
-    memory_growth: Mapping[Layout, MemoryGrowth] = field(default_factory=dict)  #: where it is known
+    #: growth of memory, of the layouts for which it is known
+    memory_growth: Mapping[Layout, MemoryGrowth] = field(default_factory=dict)
 
     @property
     def cores(self) -> float:

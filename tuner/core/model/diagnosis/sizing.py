@@ -22,9 +22,9 @@ from tuner.core.text.figures import pluralize
 
 Kind = Literal["threads", "processes", "single-threads", "utilization"]
 
-ENOUGH = 0.95  #: of the most that more of the same could bring
-MOST = 1024  #: threads of a process, processes of a box: beyond it nothing is looked for
-_MOST_IN_ALL = 100_000  #: threads of a box
+ENOUGH = 0.95  #: share of the largest possible gain that is enough
+MOST = 1024  #: most threads of a process, and processes of a host, that are tried
+_MOST_IN_ALL = 100_000  #: most threads of a host
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,14 @@ class Rule:
     """One number for sizing."""
 
     kind: Kind
-    what: str  #: what is counted
+    what: str  #: name of the counted thing
     count: int | None  #: None: more than *most*
-    reason: str  #: why so many, with the figures
-    extrapolated: tuple[str, ...]  #: in what it lies beyond what was measured; empty: it does not
-    cores: float  #: of the box it is for
-    most: int = MOST  #: so many were tried
-    variant: str = ""  #: of the service
+    reason: str  #: reason for the number, with the figures
+    #: descriptions of the extrapolations beyond the measurements; empty: there are none
+    extrapolated: tuple[str, ...]
+    cores: float  #: number of cores of the host for which it holds
+    most: int = MOST  #: largest number that was tried
+    variant: str = ""  #: variant of the service
 
 
 def resize(machine: Machine, cores: float) -> Machine:

@@ -21,7 +21,7 @@ _WORDS: dict[What, str] = {
     "memory": "memory",
     "connections": "connections",
 }
-MODELLED = "~"  #: before a figure of the model; all others were measured
+MODELLED = "~"  #: mark before a modelled figure; all others were measured
 _DOING: dict[Share, str] = {
     "python": "are in Python",
     "child": "have a child at work",
@@ -34,9 +34,9 @@ _DOING: dict[Share, str] = {
     "elsewhere": "wait or sleep",
 }
 _OF_BACKENDS: tuple[Share, ...] = ("blocked", "contended")
-_ALL = 0.95  #: of the cores: all of them are busy
-_OTHERS = 0.02  #: of the cores: so much used by others is told
-_WORTH_TELLING = 0.005  #: of the threads' time
+_ALL = 0.95  #: share of the cores from which all of them count as busy
+_OTHERS = 0.02  #: share of the cores; smaller use by other processes is not reported
+_WORTH_TELLING = 0.005  #: share of the threads' time; smaller parts are not reported
 _BESIDE_WORTH_CORES = 0.05
 
 

@@ -11,13 +11,14 @@ from tuner.core.model.machine import Machine
 from tuner.core.text.figures import pluralize
 
 Point = tuple[float, float]
-#: what a second thread on a physical core adds, where nobody measured it: thirds of 0 to 60 %
+#: gains by a second thread on a physical core if they were not measured: the middles of thirds of 0 to 60 %
 ASSUMED_SMT_GAINS = (0.1, 0.3, 0.5)
 
-#: Predictions from 1x1, one core busy at most, were held against windows with so many (docs/method/model.md).
+#: Cores up to which predictions from 1x1, with one busy core at most, were compared with windows
+#: (docs/method/model.md).
 CHECKED_CORES = 2.0
 _NEAR = 1e-9
-_OVERSHOOT = 0.03  #: doublings, 2 %: the network may give full cores a little more work than they can do
+_OVERSHOOT = 0.03  #: in doublings, 2 %: the network may exceed the capacity of full cores slightly
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,10 @@ class CalibratedRange:
 
     machine: Machine
     layouts: tuple[Layout, ...]  #: at least one
-    #: what a second thread on a physical core may add, each as likely; by the windows, where these show it
+    #: possible gains by a second thread on a physical core, all equally likely; from the windows if they show
+    #: it
     smt_gains: tuple[float, ...] = ASSUMED_SMT_GAINS
-    busy_cores: float = 0.0  #: the most that a layout kept busy, on average
+    busy_cores: float = 0.0  #: largest mean number of cores that a layout kept busy
 
     @property
     def known_cores(self) -> float:

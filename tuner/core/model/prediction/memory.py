@@ -19,7 +19,7 @@ from tuner.core.stats.quantiles import student_t_quantile
 Array = NDArray[np.float64]
 
 _PARTS = ("process", "thread", "child")
-#: the share of a column that the ones before it must leave unexplained, to tell its part from theirs
+#: unexplained share of a column, after the columns before it, that is needed to separate its part
 _APART = 0.1
 
 
@@ -28,7 +28,7 @@ class MemorySeen:
     """Proportional set size of one layout, on average over a window or several."""
 
     layout: Layout
-    n_children: float  #: that ran at a time, mean
+    n_children: float  #: mean number of children that ran at a time
     pss_bytes: float
     n_windows: int = 1
 
@@ -37,10 +37,13 @@ class MemorySeen:
 class MemoryFit:
     """Fitted memory of a process, a further thread and a running child, if the layouts determine them."""
 
-    memory: ProfileMemory  #: None: the layouts could not tell; the process is always told
-    error_ratio: float | None  #: standard deviation of a layout around the fit; None: too few layouts to say
-    df: int  #: layouts beyond what was fitted
-    covariance: Array = field(default_factory=lambda: np.zeros((3, 3)))  #: of the three, bytes squared
+    #: None: the layouts do not determine it; the memory of the process is always determined
+    memory: ProfileMemory
+    #: standard deviation of layouts around the fit, as a ratio; None: too few layouts
+    error_ratio: float | None
+    df: int  #: number of layouts minus number of fitted parts
+    #: covariance of the three parts, bytes squared
+    covariance: Array = field(default_factory=lambda: np.zeros((3, 3)))
 
     def of(self, layout: Layout, n_children: float, confidence: float) -> Estimate:
         """Return the bytes of *layout* while *n_children* run.

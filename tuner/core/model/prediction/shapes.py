@@ -14,7 +14,7 @@ from tuner.core.model.prediction.trust import Trusted, TrustedLayout, order_of
 
 Shape = Literal["processes", "threads", "both"]
 SHAPES: tuple[Shape, ...] = get_args(Shape)
-#: beside the best of all: it is the best; may be as good; is predicted to be slower
+#: comparison with the best of all: it is the best, may be as good, or is predicted to be slower
 Standing = Literal["best", "as-good", "slower"]
 
 
@@ -27,7 +27,7 @@ class ShapeBest:
     row: TrustedLayout
     of_best: float  #: its throughput as a share of the best one's
     standing: Standing
-    place: int  #: of the prediction that it comes from
+    place: int  #: index of its prediction
 
 
 def shape_of(layout: Layout) -> Shape:

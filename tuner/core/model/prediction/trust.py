@@ -39,25 +39,25 @@ from tuner.core.stats.interval import Estimate
 Array = NDArray[np.float64]
 
 CONFIDENCE = 0.9
-#: Leaving one layout of the published 24-core table out, the network is off by 8.7 % on average: 0.11, over
-#: the log2(24 / 2) doublings from the cores it is known on.
+#: Without one layout of the published 24-core table, the network is off by 8.7 % on average: 0.11 over the
+#: log2(24 / 2) doublings of the cores on which it is calibrated.
 PER_DOUBLING_OF_CORES_SD = 0.03
-#: Real windows were held against the model up to 8 workers on 2 cores: the misfit is known for layouts so
-#: many doublings from the measured ones.
+#: Real windows were compared with the model up to 8 workers on 2 cores, so the misfit is known for layouts up
+#: to this number of doublings from the measured ones.
 CHECKED_DOUBLINGS = 3.0
-PER_DOUBLING_OF_LAYOUT_SD = 0.03  #: further out: as for cores, and as little known
-#: Load that 1x1 predicts is 7 % off outside convoys, 14 % in them (root mean squares, docs/method/model.md),
-#: of which throughput's misfit is 4 %.
+PER_DOUBLING_OF_LAYOUT_SD = 0.03  #: beyond these doublings: assumed as for cores
+#: The load predicted from 1x1 is off by 7 % outside convoys, and by 14 % in them (root mean squares,
+#: docs/method/model.md), of which the misfit of throughput is 4 %.
 LOAD_SD = 0.06
 CONVOY_LOAD_SD = 0.13
-_NEARLY_IDLE = 0.1  #: of the cores; from there on busy cores are as unsure as throughput
-_CONVOY = 0.9  #: of the time the GIL is held
-_ALIKE = 0.001  #: of a throughput: no figure of the model is as exact
-_N_DRAWS = 40  #: of the demands that are solved
-_N_SCORES = 51  #: normal quantiles that stand for the rest around each draw
+_NEARLY_IDLE = 0.1  #: share of idle cores from which busy cores are as uncertain as throughput
+_CONVOY = 0.9  #: share of the time for which the GIL is held, above which there is a convoy
+_ALIKE = 0.001  #: relative difference of throughputs that counts as equal; the model is less exact
+_N_DRAWS = 40  #: number of draws of the demands that are solved
+_N_SCORES = 51  #: number of normal quantiles for the remaining uncertainty around each draw
 _LEAST_DRAWS = 9
-_MOST_STATES = 4_000_000  #: of all layouts and draws: what takes about half a second
-_AT_ONCE = 400_000  #: states that are solved in one call
+_MOST_STATES = 4_000_000  #: states of all layouts and draws, which take about half a second
+_AT_ONCE = 400_000  #: states solved in one call
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +66,21 @@ class TrustedLayout:
 
     layout: Layout
     throughput_per_s: Estimate
-    load: Estimate  #: tasks
-    cpu_cores: Estimate  #: as the kernel counts: a core is busy however slow its second thread makes it
-    beyond: tuple[str, ...]  #: why it lies outside what was measured; empty when it does not
-    n_children: float  #: running or waiting for a core, mean
+    load: Estimate  #: mean number of tasks that run or are uninterruptible
+    #: busy cores in the kernel's CPU accounting, regardless of the speed of second threads
+    cpu_cores: Estimate
+    beyond: tuple[str, ...]  #: reasons why it is outside the measured range; empty: it is inside
+    n_children: float  #: mean number of children that run or wait for a core
 
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
     """Predictions of layouts, with their uncertainty."""
 
-    rows: tuple[TrustedLayout, ...]  #: as the layouts were asked for
-    best: Layout  #: largest predicted throughput
-    as_good: tuple[Layout, ...]  #: cannot be told from *best*, the likeliest first
-    middle: Prediction  #: without intervals
+    rows: tuple[TrustedLayout, ...]  #: rows in the order of the requested layouts
+    best: Layout  #: layout with the largest predicted throughput
+    as_good: tuple[Layout, ...]  #: layouts that may be as good as *best*, likeliest first
+    middle: Prediction  #: prediction without intervals
     confidence: float
 
 

@@ -12,7 +12,7 @@ from tuner.core.model.demand import SECONDS, Demands, Terms, above_nothing
 from tuner.core.model.machine import Machine
 from tuner.core.text.figures import parse_duration, render_duration
 
-#: what is typed -> the field of `Demands` it changes, and what people call it
+#: name in the option -> the changed field of `Demands`, and the usual name of the demand
 CHANGES = {
     "gil": ("gil_s", "Python with the GIL"),
     "python": ("python_s", "Python without the GIL"),
@@ -44,8 +44,8 @@ class DemandChange:
 class WhatIf:
     """All assumed changes of the measured service; none by default."""
 
-    changes: tuple[DemandChange, ...] = ()  #: made one after the other
-    no_gil: bool = False  #: an interpreter whose threads do not wait for each other
+    changes: tuple[DemandChange, ...] = ()  #: changes in the order of their application
+    no_gil: bool = False  #: whether the interpreter has no GIL
 
     def __bool__(self) -> bool:
         return bool(self.changes) or self.no_gil

@@ -19,7 +19,7 @@ from math import inf
 from tuner.core.model.simulation.scenario import STAGE_KINDS, Counts, Scenario
 from tuner.core.model.simulation.tally import ARRIVAL, FORCED, Event, Exponentials, Tally
 
-_STEPS = 2.0**48  #: that a clock of 53 bits goes in sixteenths of a turn
+_STEPS = 2.0**48  #: number of turns up to which a clock of 53 bits resolves sixteenths of a turn
 
 
 def run(scenario: Scenario, trajectory: list[Event] | None = None) -> Counts:

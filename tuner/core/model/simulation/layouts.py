@@ -16,9 +16,11 @@ from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
 from tuner.core.model.simulation.scenario import Scenario, Simulated, scenario_of
 
-_N_ITEMS = 8000  #: of each layout, that are measured: throughput is then known to about half a percent
-_N_ITEMS_PER_THREAD, _MOST_ITEMS = 100, 200_000  #: where there are many threads
-_N_WARM_ITEMS, _N_WARM_ITEMS_PER_THREAD = 1000, 5  #: before: all threads begin their first item at once
+_N_ITEMS = 8000  #: number of measured items per layout, which gives throughput to about half a percent
+#: measured items per thread, and their largest number, for many threads
+_N_ITEMS_PER_THREAD, _MOST_ITEMS = 100, 200_000
+#: number of items before the measurement, because all threads begin their first item at once
+_N_WARM_ITEMS, _N_WARM_ITEMS_PER_THREAD = 1000, 5
 _OF_AN_ITEM = (*SECONDS, "others_s")
 
 
@@ -26,8 +28,8 @@ _OF_AN_ITEM = (*SECONDS, "others_s")
 class SimulatedLayouts:
     """Results of a simulation of layouts."""
 
-    prediction: Prediction  #: in the order of the layouts
-    residence_p95_s: Mapping[Layout, float]  #: what 95 % of the items stay below
+    prediction: Prediction  #: prediction with the layouts in their order
+    residence_p95_s: Mapping[Layout, float]  #: 95th percentile of the residence time of items
 
 
 def scenarios(

@@ -61,14 +61,15 @@ def path_of(demands: Demands, *, has_gil: bool) -> tuple[Stage, ...]:
     return tuple(stage for stage in path if stage.mean_s > 0)
 
 
-N_BATCHES = 20  #: whose scatter gives the standard error
-BUCKET_RATIO = 1.01  #: width of a bucket of residence times
-N_BUCKETS = 2800  #: from 1e-4 to 1e8 times an item's demands
-_MOST_GIL_VISITS = 2000  #: of an item, which then has some 4000 stages: as many as the program takes
+N_BATCHES = 20  #: number of batches whose scatter gives the standard error
+BUCKET_RATIO = 1.01  #: width of a bucket of residence times, as a ratio
+N_BUCKETS = 2800  #: number of buckets, from 1e-4 to 1e8 times an item's demands
+#: most GIL visits of an item; it then has about 4000 stages, the limit of the program
+_MOST_GIL_VISITS = 2000
 _LEAST_RESIDENCE_RATIO = 1e-4
 _LEAST_TURN_S = 1e-9
 _LEAST_ARRIVAL_PER_S = 1e-12
-_HANDOVER_SHARE = 0.1  #: of the switch interval: a hand-over should be far below it
+_HANDOVER_SHARE = 0.1  #: largest cost of a hand-over, as a share of the switch interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +77,14 @@ class Scenario:
     """A layout to simulate, with demands, machine and length of the simulation."""
 
     layout: Layout
-    demands: Demands  #: of this layout: terms applied, see `scenario_of`
+    demands: Demands  #: demands of this layout with terms applied, see `scenario_of`
     machine: Machine
     seed: int = 1  #: 0 to 2**64 - 1
-    n_items: int = 20_000  #: that are measured, at least 20
-    n_warm_items: int = 2_000  #: that are done before
-    arrival_per_s: float | None = None  #: Poisson arrivals to one queue; None: threads always have items
-    process_cores: float = 0.0  #: cores that the processes use beside their items
+    n_items: int = 20_000  #: number of measured items, at least 20
+    n_warm_items: int = 2_000  #: number of items before the measurement
+    #: rate of Poisson arrivals to one queue; None: threads always have items
+    arrival_per_s: float | None = None
+    process_cores: float = 0.0  #: cores that the processes use in addition to their items
 
     def __post_init__(self) -> None:
         if self.n_items < N_BATCHES or self.n_warm_items < 0:
@@ -215,28 +217,29 @@ def scenario_of(
 class TaskSeconds:
     """Number of tasks in each state times seconds: integrals over the measured time."""
 
-    runnable_s: float  #: running or waiting for a core
-    work_s: float  #: work done, in core-seconds
-    busy_s: float  #: cores in use, however slow a second thread makes them
+    runnable_s: float  #: task-seconds of running and of waiting for a core
+    work_s: float  #: work done, in core-seconds at full speed
+    busy_s: float  #: core-seconds in use, regardless of the speed of second threads
     gil_held_s: float
     gil_waiting_s: float
     asleep_s: float
     blocked_s: float
-    queued_s: float  #: items that wait for a thread; 0 where threads always have items
+    queued_s: float  #: item-seconds of waiting for a thread; 0 if threads always have items
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Counts of a run while it measured."""
 
-    elapsed_s: float  #: of the network's time, from the last item of the warm-up to the last item
+    elapsed_s: float  #: simulated time from the last item of the warm-up to the last item
     tasks: TaskSeconds
-    residence_sum_s: float  #: of the items measured
-    batch_ends_s: tuple[float, ...]  #: when each batch of items was done, after the warm-up
-    histogram: tuple[tuple[int, int], ...]  #: bucket and items in it, buckets in order, empty ones left out
-    n_forced: int  #: hand-overs of the GIL that the switch interval forced
-    n_events: int  #: of the whole run, warm-up included
-    digest: int  #: of every event's time, kind and thread: equal for equal trajectories
+    residence_sum_s: float  #: sum of the residence times of the measured items
+    batch_ends_s: tuple[float, ...]  #: end times of the batches of items, after the warm-up
+    #: (bucket, items in it) in the order of buckets, without empty ones
+    histogram: tuple[tuple[int, int], ...]
+    n_forced: int  #: number of hand-overs of the GIL forced by the switch interval
+    n_events: int  #: number of events of the whole run, including the warm-up
+    digest: int  #: hash of the time, kind and thread of all events: equal for equal trajectories
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,24 +247,25 @@ class Simulated:
     """Simulated figures of one layout: the means of `network.Prediction`, and more."""
 
     throughput_per_s: float  #: items per second
-    load: float  #: tasks running, waiting for a core, or uninterruptible: what load1 settles at
-    cpu_cores: float  #: work of workers and children, in cores of full speed
-    busy_cores: float  #: cores they keep busy, as the kernel counts CPU time
-    core_utilization_ratio: float  #: share of the box's speed in use, 0 to 1
-    gil_utilization_ratio: float  #: share of time the GIL of a process is held, 0 to 1; 0 without GIL
-    n_gil_waiting: float  #: threads in line for the GIL, of all processes together
-    n_core_waiting: float  #: tasks that want a core and have none (or a share of one), together
-    n_asleep: float  #: threads in interruptible waits, together
-    n_blocked: float  #: threads in uninterruptible waits, together
-    n_queued: float  #: items that wait for a thread; 0 where threads always have items
-    residence_s: float  #: from an item's begin (its arrival, where items arrive) to its end
+    load: float  #: tasks that run, wait for a core or are uninterruptible: the steady value of load1
+    cpu_cores: float  #: work of workers and children, in full-speed cores
+    busy_cores: float  #: busy cores in the kernel's CPU accounting
+    core_utilization_ratio: float  #: share of the host's speed in use, 0 to 1
+    #: share of time in which the GIL of a process is held, 0 to 1; 0 without GIL
+    gil_utilization_ratio: float
+    n_gil_waiting: float  #: threads that wait for the GIL, in all processes
+    n_core_waiting: float  #: tasks that wait for a core, or for the rest of a shared one
+    n_asleep: float  #: threads in interruptible waits
+    n_blocked: float  #: threads in uninterruptible waits
+    n_queued: float  #: items that wait for a thread; 0 if threads always have items
+    residence_s: float  #: seconds from the beginning of an item (its arrival, if items arrive) to its end
     residence_p50_s: float
     residence_p95_s: float
     residence_p99_s: float
     throughput_error_per_s: float  #: standard error of throughput_per_s, from batch means
-    n_forced_per_s: float  #: hand-overs of the GIL that the switch interval forced
-    n_events: int  #: of the whole run, warm-up included
-    digest: int  #: of the trajectory: equal for equal trajectories, 64 bits
+    n_forced_per_s: float  #: hand-overs of the GIL forced by the switch interval, per second
+    n_events: int  #: number of events of the whole run, including the warm-up
+    digest: int  #: 64-bit hash of the trajectory: equal for equal trajectories
 
 
 def simulate(scenario: Scenario) -> Simulated:

@@ -27,7 +27,8 @@ from tuner.core.model.simulation.scenario import (
 _WORD_MASK = 2**64 - 1
 _SQRT_HALF = 0.7071067811865476
 _LN_2 = 0.6931471805599453
-#: 1/19 ... 1/5, 1/3: artanh(s) = s (1 + s^2/3 + s^4/5 + ...); |s| <= 0.172: what is left out is below 1e-16.
+#: 1/19 ... 1/5, 1/3: artanh(s) = s (1 + s^2/3 + s^4/5 + ...). For |s| <= 0.172 the omitted terms are below
+#: 1e-16.
 _SERIES = tuple(1 / n for n in range(19, 1, -2))
 
 
@@ -97,8 +98,8 @@ class Event:
     """One event of a simulation."""
 
     at_s: float
-    what: str  #: the kind of stage that ended, or "forced" (a hand-over), or "arrival"
-    thread: int  #: whose stage it was, or who lost the GIL; thread k is one of process k modulo P
+    what: str  #: kind of the stage that ended, or "forced" (a hand-over), or "arrival"
+    thread: int  #: thread of the stage, or thread that lost the GIL; thread k is one of process k modulo P
 
 
 class Tally:
