@@ -15,7 +15,7 @@ from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord
 from tuner.core.domain.strategy import Observed, Proposal
 from tuner.core.domain.window import Sample, Window
 
-#: prefix of the error of a launch that was lost with its host, which is no evidence on its layout
+#: prefix of the error of a launch that was lost with its host, which is no evidence about its layout
 LOST = "lost"
 
 

@@ -117,49 +117,49 @@ class Provenance:
     host: str | None = None
     os: str | None = None
     kernel: str | None = None
-    machine: str | None = None  #: number of cores that the host offers
+    machine: str | None = None  #: type of processor, such as x86_64
     virtualization: str | None = None
     cpu: str | None = None
     cpu_frequency: str | None = None
     physical_cores: str | None = None
     threads_per_core: str | None = None
-    cores: str | None = None  #: the tasks that the load average counts, if not all tasks of the host
+    cores: str | None = None  #: number of cores that the host offers
     cores_why: str | None = None
     memory: str | None = None
     swap: str | None = None
     governor: str | None = None
     clock_source: str | None = None
     steal_since_boot: str | None = None
-    load_of: str | None = None  #: reason why other processes are not observable
-    strangers: str | None = None  #: whether each launch has its own cgroup
-    launch_cgroup: str | None = None  #: Python version of tuner
+    load_of: str | None = None  #: the tasks that the load average counts, if not all tasks of the host
+    strangers: str | None = None  #: reason why other processes are not observable
+    launch_cgroup: str | None = None  #: whether each launch has its own cgroup
     # the software
     tuner: str | None = None
-    python: str | None = None  #: revision of the folder in which tuner ran; ``+``: with uncommitted changes
+    python: str | None = None  #: Python version of tuner
     supervisor: str | None = None
     user: str | None = None
-    git_revision: str | None = None  #: command that made the study, if not the usual one
+    #: revision of the folder in which tuner ran; ``+``: with uncommitted changes
+    git_revision: str | None = None
     workers: WorkerFacts = field(default_factory=WorkerFacts)
     # the start of the study
-    made_by: str | None = None  #: path of the config as typed
+    made_by: str | None = None  #: command that made the study, if not the usual one
+    config_file: str | None = None  #: path of the config as typed
     #: whether the service's command was typed on the command line, without a config
-    config_file: str | None = None
+    is_command_typed: bool = _flag("command_typed")
     #: settings of the study typed on the command line, which override the config's, as JSON, texts by name;
     #: None: in older files
-    is_command_typed: bool = _flag("command_typed")
-    #: whether the study is a quick one, of a few layouts
     study_typed: str | None = None
-    is_quick: bool = _flag("quick", "true")  #: measured on several hosts, or on one host of a fleet
-    is_fleet: bool = _flag("fleet")  #: name of the simulated profile; None: a service ran
-    simulated: str | None = None  #: name of the random streams, in addition to the seed
-    simulated_stream: str | None = None  #: whether the study begins with a first look
+    is_quick: bool = _flag("quick", "true")  #: whether the study is a quick one, of a few layouts
+    is_fleet: bool = _flag("fleet")  #: measured on several hosts, or on one host of a fleet
+    simulated: str | None = None  #: name of the simulated profile; None: a service ran
+    simulated_stream: str | None = None  #: name of the random streams, in addition to the seed
+    has_first_look: bool = _flag("first_look")  #: whether the study begins with a first look
     #: whether the layouts are those of a grid, and scouts are launched first
-    has_first_look: bool = _flag("first_look")
-    may_grow: bool = _flag("grid_grows")  #: the layouts are those of a grid, and scouts are launched first
+    may_grow: bool = _flag("grid_grows")
     # a check
-    check_of: str | None = None  #: creation time of the checked study
-    check_of_created: str | None = None  #: layout in use; "": none was named
-    check_current: str | None = None  #: the layout in use; "": none was named
+    check_of: str | None = None  #: path of the checked study
+    check_of_created: str | None = None  #: creation time of the checked study
+    check_current: str | None = None  #: layout in use; "": none was named
     # results before the first block, or during the study
     grid_grew: str | None = None  #: `Growth` as JSON; None: scouts were not launched
     clients_found: str | None = None  #: `ClientSearchResult` as JSON; None: there was no search

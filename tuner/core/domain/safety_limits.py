@@ -28,7 +28,7 @@ from tuner.core.text.figures import (
     render_size,
 )
 
-#: prefix of the error of a launch that a safety limit interrupted, which is no evidence on its layout
+#: prefix of the error of a launch that a safety limit interrupted, which is no evidence about its layout
 BRAKED = "braked"
 #: prefix of the error of a launch that a safety limit stopped because of its layout, which is then excluded
 OVER_LIMIT = "over-limit"

@@ -141,7 +141,7 @@ Unknown = Literal["not-measured", "not-ranked", "load-too-small", "not-joined", 
 #: (None: no interval); None: not comparable.
 Gap = Callable[[Layout, Layout], tuple[float, float | None] | None]
 
-_NO_MORE = 1000.0  #: an interval wider than this many times its middle is no information
+_NO_MORE = 1000.0  #: an interval wider than this many times its middle gives no information
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from tuner.core.stats.interval import Estimate, ratio_around, spread_with_blocks
 from tuner.core.stats.quantiles import student_t_quantile
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
-_NO_MORE = 1000.0  #: an interval wider than this many times its middle is no information
+_NO_MORE = 1000.0  #: an interval wider than this many times its middle gives no information
 
 
 @dataclass(frozen=True, slots=True)

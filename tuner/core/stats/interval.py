@@ -93,7 +93,7 @@ def _variance_of_mean(memory: float, n: int) -> float:
     return (1 + memory) / (1 - memory) / n - 2 * memory * (1 - memory**n) / (n * (1 - memory)) ** 2
 
 
-BEYOND_NUMBERS = 100.0  #: on the logarithmic scale; a wider interval is no information
+BEYOND_NUMBERS = 100.0  #: on the logarithmic scale; a wider interval gives no information
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _WITH_BODY = ("POST", "PUT", "PATCH")
-LONGEST_SOCKET_BYTES = 107  #: 108 bytes with the final zero: unix(7)
+LONGEST_SOCKET_BYTES = 107  #: longest path of a unix socket; 108 with the final zero, see unix(7)
 _OURS = ("content-length", "transfer-encoding", "connection", "expect")
 
 

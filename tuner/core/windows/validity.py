@@ -26,7 +26,7 @@ FOREIGN_FLOOR_CORES = 0.15
 FOREIGN_SHARE_RATIO = (
     0.01  #: share of the cores: on large hosts the floor would be within the error of CPU accounting
 )
-#: difference of the two clocks; both are slewed alike, so a difference is a step or a suspend
+#: least jump: both clocks are slewed alike, so a difference is a step or a suspend
 WALL_STEP_S = 0.5
 MISSED_INTERVALS = 2.0
 
