@@ -45,7 +45,7 @@ class Live:
     load1: float | None
     n_active: int | None  #: tasks of the host that run or are uninterruptible; None: not measured
     n_taken: int  #: number of valid windows
-    n_planned: int | None  #: number of windows of the whole study, at most; None: unknown
+    n_planned: int | None  #: most windows that the study will take; None: unknown
     remaining_s: float | None  #: expected rest of the study from *at_wall_s* on, seconds; None: unknown
     n_void: int = 0  #: number of invalid windows
     warnings: tuple[tuple[str, str], ...] = ()  #: last warnings as (slug, text), oldest first
@@ -58,7 +58,7 @@ class Live:
 # One line on a running study: the leader, its lead, and the number of layouts that may still be the best.
 
 
-MOST_NAMED = 4  #: number of layouts named in the line, at most
+MOST_NAMED = 4  #: most layouts named in the line
 
 
 class LeaderSource(Protocol):

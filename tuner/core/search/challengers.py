@@ -98,8 +98,8 @@ class Challenge:
     n_left: int  #: number of layouts in the race
     doubt: float  #: error probability: the leader is worse than the best by more than the margin
     in_race: Array  #: 1 for layouts in the race, otherwise 0
-    #: probability that a rival is better over its number of windows; -1 for the leader and for layouts out of
-    #: the race
+    #: probability that a rival is better, divided by its number of windows; -1 for the leader and for layouts
+    #: out of the race
     urgency: Array
     gap: Array  #: (filters, layouts): logarithm of the leader's value over the rival's
     variance: Array  #: variance of *gap*

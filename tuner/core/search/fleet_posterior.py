@@ -37,7 +37,7 @@ from tuner.core.stats.quantiles import student_t_quantile
 _APARTS = ((0.0, 40.0), (0.5, 1.0), (1.5, 1.0), (5.0, 1.0))
 #: Standard deviation of the levels of hosts, in units of sigma; all have the same prior probability.
 LEVELS = (1.0, 6.0, 50.0)
-_UNKNOWN = (sqrt(DIFFUSE),)  #: a strict race assumes nothing on the levels
+_UNKNOWN = (sqrt(DIFFUSE),)  #: a strict race assumes nothing about the levels
 #: indices of a host's states; from the third on, its interactions with layouts
 _DRIFT, _LEVEL, _FIRST = 0, 1, 2
 

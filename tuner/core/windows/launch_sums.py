@@ -57,8 +57,8 @@ class LaunchTally:
     limited_load: float = 0.0  #: `mean_load` x seconds
     requests: Requests | None = None  #: requests of all windows; None: unknown
     n_at_a_rate: int = 0  #: number of windows with requests at a rate, in which threads also wait for work
-    #: sums of TOLD over the windows not at a rate that have them; None: no window has them, or one lacks this
-    #: clock
+    #: sums of TOLD over the windows not at a rate that have them; None: no window has them (None in place of
+    #: one sum: a window lacks this clock)
     sums: tuple[float | None, ...] | None = None
     n_failed: int = 0
     foreign_cpu_s: float = 0.0  #: CPU time of other processes

@@ -23,7 +23,7 @@ from tuner.core.stats.variance import Slope, pool_slopes
 K = TypeVar("K", bound=Hashable)
 
 HOUR_S = 3600.0
-SHORTEST_S = 300.0  #: least total length of the windows of a launch; less does not separate a start from a leak
+SHORTEST_S = 300.0  #: least length of all windows of a launch; less does not separate a start from a leak
 PIECE_S = 600.0  #: least length of the pieces into which longer launches are cut
 LONG_S = 3000.0  #: length of windows from which a launch is judged by its second half
 SKIPPED_S = 90.0  #: skipped at the beginning of each launch, and of each half of a long one
