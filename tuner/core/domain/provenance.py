@@ -149,7 +149,7 @@ class Provenance:
     #: settings of the study typed on the command line, which override the config's, as JSON, texts by name;
     #: None: in older files
     study_typed: str | None = None
-    is_quick: bool = _flag("quick", "true")  #: whether the study is a quick one, of a few layouts
+    is_quick: bool = _flag("quick", "true")  #: whether the study measures only a few of the layouts
     is_fleet: bool = _flag("fleet")  #: measured on several hosts, or on one host of a fleet
     simulated: str | None = None  #: name of the simulated profile; None: a service ran
     simulated_stream: str | None = None  #: name of the random streams, in addition to the seed

@@ -58,8 +58,8 @@ TIME_CONSTANTS = tuple(
     s / BATCH for s in (2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 130, 200, 300, 450)
 )  #: time constants that are tried, in batches
 UNSEEN_TIME_CONSTANT = 30 / BATCH  #: a slower transient must be visible in the samples to be accepted
-SEEN_GAIN = 6.0  #: improvement in variances over a fit without a transient, needed before a window
-CERTAIN_GAIN = 8.0  #: the same needed after a window
+SEEN_GAIN = 6.0  #: variances by which a fit with a transient must be better, before a window begins
+CERTAIN_GAIN = 8.0  #: variances by which it must be better when windows were measured
 LEFT_RATIO = 0.002  #: a transient is over below this share of the mean of the rest
 PLAUSIBLE = 1.0  #: another fit is as good within so many variances: one standard error
 

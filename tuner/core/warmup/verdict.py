@@ -191,7 +191,7 @@ LATE_RATIO = 0.005
 LEVELS_RATIO = 0.10
 #: least difference of two windows; a smaller one may be noise of windows, which the study measures
 WINDOWS_RATIO = 0.25
-EDGE_S = 30  #: a change this near to the start of a window is due to the window
+EDGE_S = 30  #: a change within so many seconds of the start of a window is due to the window
 PER_S = 600.0  #: time for the threshold of a trend; the printed change is that of the observed time
 FEWEST = 4 * BATCH  #: fewest samples
 

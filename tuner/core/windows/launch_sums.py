@@ -280,7 +280,7 @@ def why_not_ranked(own: Sequence[LaunchTally], void: VoidTally, error: str | Non
 
 # Failed items, which a ranking does not count.
 
-FEW_RATIO = 0.01  #: share of failed items that is not reported, as for `requests-failed`
+FEW_RATIO = 0.01  #: smaller shares of failed items are not reported, as for `requests-failed`
 _MOST_NAMED = 3  #: most layouts named in a sentence
 
 
