@@ -48,7 +48,7 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
     "needs-boxes",
     "If only more hosts can decide between the layouts, the study ends with exit code 5.",
     "Continue the study with `tuner grid --resume FILE` on more hosts or on a single host. Or accept "
-    "a larger loss of throughput than before with `--within` ([several hosts](method/boxes.md)).",
+    "a larger loss of throughput than before with `--within` (see [Several hosts](method/boxes.md)).",
 )
 def needs_boxes(n_hosts: int) -> str:
     return (

@@ -32,7 +32,7 @@ def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> st
     "container-load",
     "",
     "If other processes make windows invalid, reserve CPUs for the container, or raise "
-    "`--foreign-limit` ([containers](containers.md)).",
+    "`--foreign-limit` (see [Containers](containers.md)).",
 )
 def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
     """Return the text; *hidden* is why other processes cannot be detected, empty: they can."""
@@ -85,7 +85,7 @@ def memory_missed(missed_ratio: float) -> str:
 @warning(
     "metrics-file",
     "",
-    "Free some disk space, or check that the folder of the metrics file is writable ([metrics](metrics.md)).",
+    "Free some disk space, or check that the folder of the metrics file is writable.",
 )
 def metrics_file(path: object, error: str | None) -> str:
     return f"cannot write {path}: {error}; the study continues without it"
@@ -151,7 +151,7 @@ def no_memory_figures() -> str:
 @warning(
     "still-over",
     "",
-    "Find the programs that load the host ([safety limits](brake.md)).",
+    "Find the programs that load the host although no layout runs (see [Safety limits](brake.md)).",
 )
 def still_over(over: str, longest_s: float) -> str:
     return f"although no layout runs, {over}; waiting for at most {render_duration(longest_s)}"
@@ -161,7 +161,7 @@ def still_over(over: str, longest_s: float) -> str:
     "unfit",
     "",
     "Follow the printed advice. `tuner doctor CONFIG` checks more properties of the host "
-    "([doctor](doctor.md)).",
+    "(see [`tuner doctor`](doctor.md)).",
 )
 def unfit(check: str, found: str, effect: str, cure: str) -> str:
     return f"{check}: {found}: {effect}; {cure}"

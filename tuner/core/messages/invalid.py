@@ -52,7 +52,7 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
     "counts-unreadable",
     "The warning `statsd-lines` prints one of the unreadable statsd lines.",
     "The service must count its finished items with lines such as `NAME:1|c` "
-    "([statsd](probes-of-servers.md#statsd)).",
+    "(see [statsd](probes-of-servers.md#statsd)).",
 )
 def counts_unreadable(n_lines: int) -> str:
     lines = pluralize(n_lines, "line")
@@ -85,7 +85,7 @@ _layouts_alike = invalid_window(
     "If the service fixes the number of processes or threads, two layouts run alike, and the study "
     "ends with exit code 2.",
     "Remove the fixed number of processes or threads from the command, start script, configuration "
-    "file or application ([details](services/README.md#what-runs-is-compared)).",
+    "file or application (see [Known services](services/README.md#what-runs-is-compared)).",
 )
 
 
@@ -141,7 +141,8 @@ def packets_lost(n_packets: int) -> str:
 @invalid_window(
     "probe-gap",
     "",
-    "Check by hand whether the page, server or command with the item count answers ([probes](probes.md)).",
+    "Check by hand whether the page, server or command with the item count answers (see "
+    "[Probes](probes.md)).",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -152,7 +153,7 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     "probes-disagree",
     "",
     "To find out which probe is wrong, count the items of one minute by hand. A wrong probe often "
-    "counts retries or failed items, or misses log lines or packets ([probes](probes.md)).",
+    "counts retries or failed items, or misses log lines or packets (see [Probes](probes.md)).",
 )
 def probes_disagree(
     names: tuple[str, str], counts: tuple[int, float], apart_ratio: float, within_ratio: float, n_threads: int
@@ -208,7 +209,7 @@ _wrong_layout = invalid_window(
     "Check that the command in the config passes `{threads}` to the service. If the service also "
     "starts threads that do not work on items, set the config key `max_extra_threads` to the number "
     "of these threads. In `max_extra_threads`, do not include threads of numeric libraries such as "
-    "OpenBLAS ([threads of libraries](inner-threads.md)).",
+    "OpenBLAS (see [Threads of libraries](inner-threads.md)).",
 )
 
 

@@ -51,7 +51,7 @@ def gil_came_back(module: str | None, variant: str) -> str:
 @warning(
     "inner-threads",
     "A numeric library in the workers starts its own threads.",
-    "To find the best number of library threads, use `--axis omp=1,auto` ([inner "
+    "To find the best number of library threads, use `--axis omp=1,auto` (see [Inner "
     "threads](inner-threads.md)).",
 )
 def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> str:
@@ -197,7 +197,7 @@ def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) ->
 @warning(
     "over-limit",
     "tuner does not rank a layout that a safety limit stopped, and ends the study with exit code 5.",
-    "If the safety limit is too low, measure the layout in another study with a higher limit ([safety "
+    "If the safety limit is too low, measure the layout in another study with a higher limit (see [Safety "
     "limits](brake.md)).",
 )
 def over_limit(layout: Layout, passed: str) -> str:

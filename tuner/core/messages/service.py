@@ -72,7 +72,7 @@ def service_behind(program: str, service: str) -> str:
     return f"{program} is measured as a script. If it starts {service}, add --service {service}"
 
 
-@warning("workers-are-threads", "", "No action is needed ([details](services/granian.md)).")
+@warning("workers-are-threads", "", "No action is needed (see [granian](services/granian.md)).")
 def workers_are_threads(service: str) -> str:
     return (
         f"{service} starts threads instead of worker processes, because its Python runs without a GIL: a"
@@ -205,7 +205,7 @@ def clients_not_found(problem: str, n_clients: int) -> str:
     "connections-uneven",
     "",
     "To give all workers about the same number of connections, use `--connections even` (the default) "
-    "or more `--clients` ([HTTP](http.md)).",
+    "or more `--clients` (see [HTTP](http.md)).",
 )
 def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
     """Return the text; *window* counts from 1."""
@@ -225,7 +225,7 @@ def uneven(fewest: float, most: float, starved_ratio: float) -> str:
     "latency-at-saturation",
     "",
     "To limit the latency of users, set `--rate`: tuner then sends each request without waiting for "
-    "earlier answers ([HTTP](http.md)).",
+    "earlier answers (see [HTTP](http.md)).",
 )
 def latency_at_saturation() -> str:
     return (
@@ -239,7 +239,7 @@ def latency_at_saturation() -> str:
     "queue-left",
     "",
     "When the broker answers again, type `tuner grid --resume FILE` to remove the messages "
-    "([queues](queues.md)).",
+    "(see [Queues](queues.md)).",
 )
 def queue_left(layout: Layout, problem: str) -> str:
     return f"{layout}: cannot remove the messages that tuner fed: {problem}"
@@ -260,7 +260,7 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
     "More than 1 % of the HTTP requests failed. A request is `closed` if its connection broke, and "
     "`garbage` if its answer is not HTTP. An `overdue` request was not sent, because `max_outstanding` "
     "other requests had no answer yet.",
-    "Correct the URL or the service, or lower the rate of requests ([HTTP](http.md)).",
+    "Correct the URL or the service, or lower the rate of requests (see [HTTP](http.md)).",
 )
 def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in n_by_kind.items() if count)

@@ -30,7 +30,7 @@ _braked = warning(
     "braked",
     "When a safety limit stops a study, the exit code is 6, or 3 if the study has no valid measurement.",
     "Find the programs that load the host, then continue the study with `tuner grid --resume FILE` "
-    "([safety limits](brake.md)).",
+    "(see [Safety limits](brake.md)).",
 )
 
 
@@ -68,7 +68,8 @@ def budget_over_in_fleet(n_windows: int) -> str:
 _budget_short = warning(
     "budget-short",
     "The rest of the time limit (`--budget`) may be too short for the next measurements.",
-    "Use a longer `--budget`, fewer layouts or a shorter `--warmup-cap` ([time](time.md)).",
+    "Use a longer `--budget`, fewer layouts or a shorter `--warmup-cap` (see [How long a study "
+    "takes](time.md)).",
 )
 
 
@@ -132,7 +133,7 @@ def fails_alike(n_launches: int, smallest: Layout) -> str:
     "grid-grows",
     "",
     "To keep tuner from adding larger layouts, use `--layouts` or `--max-connections` "
-    "([growth](method/growth.md)).",
+    "(see [Growth](method/growth.md)).",
 )
 def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
     return (
