@@ -20,7 +20,8 @@ prints [JSON](../json.md).
 
 - Write a TIME as `30s`, `10m` or `1h30m`, a SHARE as `2%` or `0.02`, and a SIZE as `512M` or `8G`.
 - Write a layout as PxT, for example `4x6` for 4 processes with 6 threads each. `8x-` means 8 processes
-  of a service that has no setting for threads. `4x6@NAME` is the layout 4x6 of the variant NAME.
+  of a service that has no setting for threads. A [variant](../words.md) is one of several ways to run
+  the service. `4x6@NAME` is the layout 4x6 of the variant NAME.
 
 After `tuner --install-completion`, the TAB key completes commands, options and layouts.
 """
@@ -96,7 +97,7 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
         if one not in own and one.opts[0] != "--json":
             elsewhere.setdefault(homes[_meaning(one)], []).append(f"`{one.opts[0]}`")
     for home, names in elsewhere.items():
-        parts.append(f"Options as in [tuner {home}](#tuner-{home}): {', '.join(names)}.\n")
+        parts.append(f"See [tuner {home}](#tuner-{home}) for {', '.join(names)}.\n")
     return "\n".join(parts)
 
 

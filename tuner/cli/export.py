@@ -65,7 +65,8 @@ def export(
             metavar="RUNBOOK",
             rich_help_panel=_RUNBOOK,
             help=(
-                "Write a page for operators into this file. tuner replaces only its earlier page in the file."
+                "Write a page for operators into this file. If the file already contains this page, tuner "
+                "replaces the page, and keeps the rest of the file."
             ),
         ),
     ] = None,

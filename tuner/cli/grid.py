@@ -71,7 +71,7 @@ def grid(
             rich_help_panel=_LAYOUTS,
             help=(
                 "Also vary the number of threads in numeric libraries (OpenMP), for example "
-                "omp=1,2,auto. The value auto is the number of cores per process."
+                "omp=1,2,auto (auto: the number of cores divided by the number of processes)."
             ),
         ),
     ] = None,

@@ -81,8 +81,8 @@ def replay(
         typer.Option(
             metavar="SHARE",
             help=(
-                "Count an answer as right if the chosen layout is at most this much slower than the "
-                "best layout (default: as in SUITE)."
+                "Count a simulated study as right if it chooses a layout that is at most this much slower "
+                "than the best layout (default: the value in SUITE)."
             ),
         ),
     ] = None,
@@ -90,7 +90,7 @@ def replay(
         str | None,
         typer.Option(
             metavar="LEVEL",
-            help="Confidence that the strategy must reach (default: as in SUITE).",
+            help="Confidence that the strategy must reach (default: the value in SUITE).",
         ),
     ] = None,
     processes: Annotated[

@@ -31,8 +31,8 @@ def sample(
             metavar="NAME",
             help=(
                 "Library that writes the messages: celery, dramatiq, rq, huey, taskiq, arq, saq or "
-                "streaq (default: tuner detects the library). For another library, write the type of "
-                "the queue in Redis: `list` or `stream`."
+                "streaq (default: tuner detects the library). If another library writes the "
+                "messages, set --form to the type of its queue in Redis: `list` or `stream`."
             ),
         ),
     ] = None,

@@ -92,8 +92,8 @@ class RunSettings(Section):
     #: tuner suspends the processes; feed: tuner sends no items; none: tuner starts layouts one after the
     #: other; None: a way that is safe for the known service, else none
     gate: Gate | None = None
-    #: Number of connections that each process of the service opens, for example to a database. The value
-    #: `threads` means one connection per thread
+    #: Number of connections that each process of the service opens, for example to a database. With
+    #: `connections: threads`, each process opens one connection per thread
     connections: Count | Literal["threads"] = "threads"
 
     @field_validator("directory")
@@ -134,7 +134,7 @@ class RunSettings(Section):
 
 
 class CrashProcessorSettings(RunSettings):
-    """The built-in service, which analyses crash dumps with a C program."""
+    """The built-in service `crash-processor` analyses crash dumps with a C program."""
 
     record: ClassVar[None] = None
     cautions: ClassVar[dict[str, str]] = {}
@@ -210,7 +210,7 @@ class CrashProcessorSettings(RunSettings):
 
 
 class ScriptSettings(RunSettings):
-    """A service that tuner starts with a command."""
+    """tuner starts a service of this kind with a command."""
 
     kind: Literal["script"]  #: Kind of service
     name: Name  #: Name of the service in results and in the name of the study file
@@ -243,8 +243,9 @@ class ScriptSettings(RunSettings):
     #: Variants of the service to compare, for example with different worker classes. `4x6@NAME` is the layout
     #: `4x6` of the variant `NAME`
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
-    #: Settings to vary, such as the interpreter or an option of the command. tuner measures every combination
-    #: of values as a variant, for example `4x6@VALUE+VALUE`
+    #: Settings to vary, such as the interpreter or an option of the command. The values of an axis are a
+    #: mapping of names to changed keys (for the axis `omp`: a list such as `[1, 2, auto]`). tuner measures
+    #: every combination of values as a variant, for example `4x6@VALUE+VALUE`
     axes: Axes = Field(default_factory=dict)
     record: Name | None = None  #: Key that only tuner sets
     cautions: dict[str, str] = Field(default_factory=dict)  #: Key that only tuner sets

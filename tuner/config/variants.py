@@ -193,9 +193,9 @@ _KEPT = (
     BeforeValidator(_from_pairs),  # runs first: pydantic applies validators from last to first
     PlainSerializer(_in_order, return_type=list, when_used="json"),
 )
-#: mapping, or for the axis `omp` a list
+#: mapping of axis to values
 Axes = Annotated[dict[AxisName, dict[ValueName, ValueSettings]], *_KEPT]
-#: mapping, or for the axis `omp` a list
+#: mapping of axis to values
 CrashAxes = Annotated[dict[AxisName, dict[ValueName, CrashVariantSettings]], *_KEPT]
 
 

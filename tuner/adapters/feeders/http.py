@@ -89,7 +89,7 @@ class HttpFeederSettings(FeederSettings):
     #: Whether clients keep their connections: `even`, `fresh`, `kept` or `reuse: N` (see `--connections` of
     #: `tuner grid`)
     connections: ConnectionsText = render_connections(EVEN)
-    #: Rate at which tuner sends requests; None: no rate, because clients wait for their answers
+    #: Fixed rate at which tuner sends requests, without waiting for answers; None: no fixed rate
     rate: Rate | None = None
     #: Whether the times between requests are random (poisson) or equal, if `rate` is set; None: poisson
     arrivals: Literal["poisson", "even"] | None = None

@@ -78,7 +78,7 @@ class PrometheusProbeSettings(MetricSettings, ProbeSettings):
     #: URL of the metrics page. tuner replaces `{TUNER_PROBE_PORT}` in the URL by a free port
     url: Annotated[str, AfterValidator(_http)]
     failed: MetricSettings | None = None  #: Metric that counts failed items
-    failed_included: FailedIncluded = False  #: Whether `metric` also counts failed items
+    failed_included: FailedIncluded = False  #: Whether the metric in `metric` also counts failed items
     timeout: LongerThanZero = 2.0  #: Time limit to read the whole metrics page
 
     @property

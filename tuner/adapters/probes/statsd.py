@@ -62,7 +62,7 @@ class StatsdProbeSettings(ProbeSettings):
     kind: Literal["statsd"]  #: Kind of probe
     name: MetricName  #: Name of the statsd counter that counts finished items
     failed: MetricName | None = None  #: Name of the statsd counter that counts failed items
-    failed_included: FailedIncluded = False  #: Whether the counter `name` also counts failed items
+    failed_included: FailedIncluded = False  #: Whether the counter in `name` also counts failed items
 
     def build(self, _settings: Settings, around: Surroundings) -> StatsdProbe:
         """See `ProbeSettings`."""
