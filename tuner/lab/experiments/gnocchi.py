@@ -160,8 +160,8 @@ class Gnocchi:
         reported, wrong = _judge_rows(measured, costs)
         return (
             "A pool of threads is faster than a plain loop if the pool saves more waiting time than it "
-            f"costs. By this rule, a pool of {fewest} threads is faster on this host if each of the eight "
-            f"operations of a batch waits longer than {least_us:.0f} us. "
+            f"costs. On the measured host, a pool of {fewest} threads saves more than it costs if each of "
+            f"the eight operations of a batch waits longer than {least_us:.0f} us. "
             f"{f'The limit is {limits}. ' * bool(limits)}The rule is right in "
             f"{len(reported) - len(wrong)} of the {len(reported)} measured settings in which all runs agree "
             "whether the pool is faster."
@@ -187,13 +187,6 @@ def _factor(gain: float) -> str:
     return f"{gain:.2f} times as fast" if gain >= 1 else f"{1 / gain:.2f} times as long"
 
 
-def _as_of(gain: float, other: float) -> str:
-    """Return *gain* as a bare number if *other* is on the same side of 1."""
-    if (gain >= 1) != (other >= 1):
-        return _factor(gain)
-    return f"{gain if gain >= 1 else 1 / gain:.2f}"
-
-
 def _lies(gain: Spread) -> str:
     """Return the least and the greatest *gain*, inverted as `_times` does it."""
     low, high = (gain.low, gain.high) if gain.median >= 1 else (1 / gain.high, 1 / gain.low)
@@ -205,14 +198,13 @@ def _who_wins(row: Row, published: Mapping[At, Mapping[str, float]]) -> LabClaim
     claimed = published[*store_of(row.at), 1.0]["batch_ms"] / row.published["batch_ms"]
     gain = row.measured["gain"]
     pays = _pays(gain)
-    lies = [_lies(gain)] if gain.n > 1 else []
-    model = [f"model: {_as_of(row.modelled['gain'], gain.median)}"] if row.modelled else []
-    more = f" ({'; '.join([*lies, *model])})" if lies or model else ""
+    lies = f" ({_lies(gain)})" if gain.n > 1 else ""
+    model = f" The model predicts {_factor(row.modelled['gain'])}." if row.modelled else ""
     return LabClaim(
         f"With a {_describe_store(store_of(row.at))}, a pool of {n} threads {_times(claimed)} a plain loop.",
         None if pays is None else pays == (claimed > 1),
-        f"Measured: the pool {_times(gain.median)} the plain loop{more}. With the pool, a batch takes "
-        f"{row.of('batch_ms'):.2f} ms.",
+        f"Measured: the pool of {n} threads {_times(gain.median)} the loop{lies}.{model} With the "
+        f"pool, a batch takes {row.of('batch_ms'):.2f} ms.",
     )
 
 
@@ -264,7 +256,8 @@ def _rule(runs: Measured) -> LabClaim:
     claim = (
         "Not published: a pool of threads is faster than a loop if the pool saves more waiting time than it "
         "costs. "
-        "A loop waits eight times per batch, but a pool of 4 threads, for example, only twice."
+        "In the eight operations of a batch, a loop waits eight times for the store, but for example a "
+        "pool of 4 threads only twice."
     )
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:

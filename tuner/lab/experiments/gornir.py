@@ -150,7 +150,7 @@ class Gornir:
         return (
             f"The CPU time of the process, divided by its number of tasks, is {join_words(cpu_us)}. "
             f"{N_TASKS} tasks that wait at the same time take longer than one wait, by "
-            f"{join_words(beside_s)}. These figures are medians over waits of "
+            f"{join_words(beside_s)}. All these times are medians over waits of "
             f"{join_words([f'{1e3 * wait:g}' for wait in table.waits])} ms."
             f"{of_threads * beside_s[-1].endswith('with threads')}"
         )

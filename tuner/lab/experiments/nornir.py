@@ -39,9 +39,9 @@ class Nornir:
     title = "how many threads are enough threads?"
     publication = "nornir_2020"
     what = (
-        "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. The batch runs on "
-        "nornir's pool of threads. The number of workers is the maximum number of threads of the pool. All "
-        "times are times of the whole process, including its start."
+        "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. nornir runs the "
+        "tasks of a batch on its pool of threads. The number of workers is the maximum number of threads of "
+        "the pool. All times are times of the whole process, including its start."
     )
     parameters = ("wait s", "workers")
     figures = (
@@ -192,8 +192,8 @@ def _knee(wait_s: float, rows: Mapping[int, Row]) -> LabClaim:
     total_s = _totals(rows)
     here, best_s = fewest_enough(total_s), min(total_s.values())
     why = (
-        f"Measured: the pool needs at least {here} workers ({total_s[here]:.2f} s per batch; model: "
-        f"{modelled} workers)."
+        f"Measured: to come within {100 * KNEE_WITHIN:.0f} %, the pool needs at least {here} workers (in the "
+        f"model: {modelled}). With {here} workers, a batch takes {total_s[here]:.2f} s."
     )
     if here != published:
         off = total_s[published] / best_s - 1

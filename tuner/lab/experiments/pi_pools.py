@@ -66,8 +66,9 @@ class PiPools:
     publication = "pi_pools_2023"
     what = (
         "All jobs of a batch begin at once. A job computes for 54 ms in 18 steps, in C without the GIL or in "
-        "Python. A job that also sleeps after each step takes 990 ms if it runs alone. In the publication, "
-        "a job takes 3 s without sleeps and 55 s with sleeps. A fixed pool has one thread per core, and each "
+        "Python. In some settings, a job also sleeps after each of its 18 steps. Such a job takes 990 ms if "
+        "it runs alone. In the publication, a job takes 3 s without sleeps and 55 s with sleeps. A fixed "
+        "pool has one thread per core, and each "
         "thread runs one job to its end. With own threads, each job has a separate thread. With a semaphore, "
         "each job has a separate thread, but only one job per core may compute at a time. A scheduled pool "
         "has one thread per core, and each thread runs single steps of jobs. With jitter, each sleep of a "

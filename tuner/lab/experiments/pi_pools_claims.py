@@ -82,9 +82,9 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
                 _cores_over_utilization,
             ),
             (
-                "Not published: jobs that begin together and sleep equally long wake together. With unequal "
-                f"sleeps (jitter), the steps of these jobs wait at least {100 * (1 - CURED_RATIO):.0f} % "
-                "less for a core, unless the cores are full.",
+                "Not published: jobs that begin together and sleep equally long wake together. If the "
+                f"sleeps of such jobs are unequal (jitter), each step of a job waits at least "
+                f"{100 * (1 - CURED_RATIO):.0f} % less for a core, unless the cores are full.",
                 _stampede,
             ),
             (
@@ -109,10 +109,10 @@ def follows(rows: Sequence[Row]) -> str:
         f"With {most:g} jobs per core, a batch takes {own[most].of('ratio') / own[1.0].of('ratio'):.2f} "
         f"times as long as with 1 job per core (at best {seen.least(most) / own[1.0].of('ratio'):.2f} "
         f"times). If a semaphore lets only one job per core compute at a time, the time of a batch changes "
-        f"by {min(saved):+.0f} to {max(saved):+.0f} %. With a scheduled pool of "
-        f"{steps[most].of('n_threads'):.0f} threads, a batch takes "
-        f"{over(steps[most], held[most]).value:.2f} times as long as with the semaphore and "
-        f"{held[most].of('n_threads'):.0f} threads."
+        f"by {min(saved):+.0f} to {max(saved):+.0f} %. If a pool of "
+        f"{steps[most].of('n_threads'):.0f} threads runs single steps of all jobs (scheduled pool), a "
+        f"batch takes {over(steps[most], held[most]).value:.2f} times as long as with such a semaphore and "
+        f"{held[most].of('n_threads'):.0f} threads, one per job."
     )
 
 
@@ -159,7 +159,7 @@ def _flat(seen: PoolRows) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
     claimed = seen.flat_to
     here, modelled = _flat_to(own), all(row.modelled for row in own.values())
-    by_model = f" (in the model up to {_flat_to(own, modelled=True):g})" if modelled else ""
+    by_model = f" (in the model: up to {_flat_to(own, modelled=True):g} jobs)" if modelled else ""
     beyond = [n for n in own if n > claimed]
     verdict = over(own[claimed], own[1.0]).at_most(FLAT_RATIO)
     if beyond:
@@ -170,7 +170,7 @@ def _flat(seen: PoolRows) -> Verdict:
     full = over(seen.asleep, seen.all_cores).value, truediv(*published)
     return (
         verdict if beyond else None,
-        f"Measured: the time rises by at most {100 * (FLAT_RATIO - 1):.0f} % up to {here:g} jobs per "
+        f"Measured: the batch time rises by at most {100 * (FLAT_RATIO - 1):.0f} % up to {here:g} jobs per "
         f"core{by_model}. Time divided by the time with one job per core: {reported}. The cores are full "
         f"from {full[0]:.1f} jobs per core (by the published figures from {full[1]:.1f}).",
     )

@@ -208,7 +208,8 @@ def _mob(seen: SocorroRows, box: str) -> LabClaim:
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         ratio = over(mob, reference, ITEMS)
         return both(ratio.at_least(MOB[0]), ratio.at_most(MOB[1])), (
-            f"{CORES} processes finish {format_ratio(ratio)} times as many items as one process. "
+            f"{CORES} processes of one thread finish {format_ratio(ratio)} times as many items as one "
+            f"process of {CORES} threads. "
             f"{format_cpu(mob)}; {format_cpu(reference)}."
         )
 
