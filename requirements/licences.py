@@ -138,7 +138,7 @@ HEAD = """<!-- Made by requirements/licences.py (make licences): change it there
 # Licences
 
 tuner is under the [MIT licence](../LICENSE). This page has the licence of each package that the
-[locks](../docs/adr/20261120-locked-requirements.md) name, as the package itself says, in SPDX's words.
+[locks](../docs/adr/20261120-dependencies.md) name, as the package itself says, in SPDX's words.
 It is no legal advice. `make sbom` writes the same for machines.
 
 ## What is in the wheel

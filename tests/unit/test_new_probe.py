@@ -1,4 +1,4 @@
-"""A probe is one file: config, launch, doctor and reference know it without a change to any other."""
+"""A probe is one file: config, launch, reference and the address check of the doctor need no other change."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ def replace_text(path: Path, text: str) -> None:
     """Replace the content of *path* by *text*; keep its owner and mode, and a symbolic link.
 
     A reader gets the old or the new text, never a part; on an error the old text stays.
+
     Raises:
         ConfigError: the folder or disk cannot be written, or *path* is not a regular file.
     """

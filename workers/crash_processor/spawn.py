@@ -82,6 +82,7 @@ def run_child(
 
     After *timeout_s* seconds, or after the deadline of *stop*, its process group is killed. When this
     returns, no process of the group is left. *spawn_path* is one of STARTS.
+
     Raises:
         OSError: the command cannot be started.
     """

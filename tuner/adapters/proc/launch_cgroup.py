@@ -1,7 +1,6 @@
 """The cgroup of one launch: processes started in it cannot leave it. Standard library only.
 
 The guardian makes one per launch, below tuner's cgroup, starts supervisord in it, and finally removes it with
-
 all remaining processes. No controller is turned on, so the distribution of resources does not change, and
 tuner need not leave its own cgroup: only with controllers no process may stay in a parent cgroup.
 The name contains the pid namespace, the guardian's pid and its start time, so that the next guardian finds

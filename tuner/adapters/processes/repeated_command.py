@@ -31,6 +31,7 @@ class RepeatedCommand:
     Args:
         command: Exits with 0 to continue; otherwise the last line of its output is reported.
         timeout_s: Time after which a run is killed, which counts as a failure.
+
     Raises:
         ConfigError: the command does not exist.
     """

@@ -145,9 +145,9 @@ def running_in_own_group(command: Sequence[str], **options: Any) -> Iterator[sub
     """Run *command* (no shell) for the block; *options* are those of `subprocess.Popen`.
 
     If it still runs at the end of the block, it is killed with its group, and reaped; children of a program
-
     that ended before are left. Signals are delayed until the process is known. A program of another user
     (sudo) may continue: then it has no ``returncode``.
+
     Raises:
         OSError: the command cannot be run.
     """

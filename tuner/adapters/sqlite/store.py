@@ -70,6 +70,7 @@ class SqliteStore:
         *lasting*: each commit is on the disk when it returns, so that a power cut loses no finished window.
         Continuing a file of an older version upgrades it: first a copy is saved in the same folder, and
         *warn* receives a line.
+
         Raises:
             ConfigError: it is not a study file, of a newer version, damaged, not readable or writable, or
                 being written by another tuner.

@@ -152,6 +152,7 @@ def keep_copy(path: Path, connection: sqlite3.Connection, version: int) -> Path:
 
     The copy has all commits, including those of a killed writer in the -wal. It is made completely or not at
     all, and no file is overwritten.
+
     Raises:
         ConfigError: the copy cannot be written.
     """

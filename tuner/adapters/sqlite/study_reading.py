@@ -158,6 +158,7 @@ def upgrade(path: Path, connection: sqlite3.Connection) -> Path | None:
     """Upgrade an older file to the current version; return the path of a copy made before.
 
     None: it has the current version. Each version step is one transaction.
+
     Raises:
         ConfigError: the copy cannot be made; the file is not changed.
         Damaged: a record differs from its digest, which new digests would hide.

@@ -1,7 +1,6 @@
 """Freezing and continuing the processes of a launch, except supervisord and the guardian.
 
 With a cgroup of version 2, the service is moved into a child of the launch's cgroup at the first freeze,
-
 because supervisord must not be frozen: it reaps children that die meanwhile. Children that these processes
 start later are in it, too. Otherwise a cgroup of version 1 is used; the guardian makes it, because it has to
 thaw it. Without either, processes are stopped by SIGSTOP, parents first, because a stopped parent cannot

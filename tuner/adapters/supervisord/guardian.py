@@ -68,6 +68,7 @@ class Guardian:
             scratch: Folders that it removes if tuner ends without ``close()``.
             cgroups: Parent of a separate cgroup for each launch; None: no cgroups.
             freezers: Parent of a cgroup of version 1 for each launch to be frozen; None: none.
+
         Raises:
             MeasurementError: it ended at once, or does not answer.
         """

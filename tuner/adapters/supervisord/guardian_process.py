@@ -1,7 +1,6 @@
 """The guardian: a small process that starts supervisord, and ends all processes of a launch if tuner dies.
 
 It is the parent of supervisord and the subreaper of all its descendants, in a separate session. It ignores
-
 Ctrl-C, TERM and HUP, and sleeps in poll() until an event:
 - tuner sends a request (a JSON line on a socket, with one line as reply);
 - supervisord ends without a request: the rest of the launch is ended, and its socket removed;

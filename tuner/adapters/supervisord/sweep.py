@@ -62,8 +62,8 @@ def find(
     cgroups: Sequence[str] = (),
 ) -> dict[int, Found]:
     """Return every living process with *marker*, in one of *cgroups*, or descended from *ancestor*, except
-
     this process and its ancestors.
+
     Args:
         variables: Environment variables in which the marker counts.
         since: Clock ticks since boot; the environment of older processes is not read. Usually all other
@@ -104,6 +104,7 @@ def sweep(
     The first signal is only sent to processes whose parent does not belong to the launch: a master stops its
     children itself, and some lose work if these also get the signal. Frozen and stopped processes are
     continued, so that they handle it.
+
     Args:
         cgroups: Cgroups of the launch; finally all processes in them are killed at once.
         reap: Called often; reaps the dead children of the caller.

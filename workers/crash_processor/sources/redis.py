@@ -1,7 +1,6 @@
 """Queue in Redis (6.2 or newer): LMOVE takes an item from the queue into a list of the worker.
 
 Each operation that must be atomic is one Lua script. Living workers are detected by the names of Redis's
-
 connections: there is no heartbeat, and a killed process is detected at once. If a worker is wrongly
 considered dead (its connection broke), some work is only done twice: its items are no longer in its list, so
 it cannot finish them any more.
@@ -117,6 +116,7 @@ class RedisQueue:
         """Execute a command, on a new connection if the old one broke.
 
         It may be executed twice; a command that must not be is a script that detects a repetition.
+
         Raises:
             SourceLostError: Redis was unreachable for all of the delays, or until a stop.
             InputError: Redis refused the command.

@@ -95,9 +95,6 @@ def spreading_strategy_of(study: StudyRecord) -> SpreadingStrategy:
     )
 
 
-# A strategy with caches, which observers read while it drives a study.
-
-
 # A strategy without predictions of its rest, which take longer than the simulation of its study.
 
 
@@ -122,6 +119,9 @@ class Unforeseen:
     def estimates(self) -> Mapping[Layout, Estimate]:
         """Return the estimates of the strategy."""
         return self._strategy.estimates()
+
+
+# A strategy with caches, which observers read while it drives a study.
 
 
 class _Watched:
