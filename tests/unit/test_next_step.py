@@ -134,6 +134,20 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
     ),
     "nothing began": (RACE, ranking(), {"n_launches": 0}, "begin", "tuner grid --resume s.db"),
     "other processes": (study(), ranking(others=BUSY), {}, "disturbed", "tuner doctor"),
+    "other processes, which disturb all layouts in slices equally": (
+        study(n_resident=4),
+        ranking(others=BUSY),
+        {},
+        "export",
+        "tuner export s.db --into RUNBOOK.md",
+    ),
+    "a race in slices whose budget ended beside other processes": (
+        study(strategy="race", n_blocks=0, n_resident=4),
+        replace(few_launches(), others=BUSY),
+        {"ending": "out-of-budget"},
+        "go-on",
+        "tuner grid --resume s.db",
+    ),
     "a host that is not quiet": (
         study(),
         ranking(*UNSEEN),
