@@ -91,6 +91,29 @@ def test_slices_are_recommended_for_a_server_whose_port_stands_in_its_command(tm
     assert can_slice(plan_record(settings), tmp_path / "s.db")
 
 
+def test_slices_are_not_recommended_on_a_host_without_the_environment_file(tmp_path: Path) -> None:
+    variables = tmp_path / "variables"
+    variables.write_text("A=1\n")
+    sample = tmp_path / "sample.json"
+    sample.write_text("{}")
+    worker = ("celery", "-A", "app", "-b", "redis://127.0.0.1/0", "worker", "--pool=threads")
+    record = plan_record(typed(*worker, sample=str(sample), environment_file=str(variables)))
+    assert can_slice(record, tmp_path / "s.db")
+
+    variables.unlink()
+
+    assert not can_slice(record, tmp_path / "s.db")
+
+
+def test_slices_are_not_recommended_on_a_host_that_lacks_the_record_of_the_service(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = plan_record(typed("gunicorn", "app:app", "--bind", "127.0.0.1:8000"))
+    monkeypatch.delitem(known_services(), "gunicorn")
+
+    assert not can_slice(record, tmp_path / "s.db")
+
+
 def test_slices_are_not_recommended_to_who_has_turned_them_off(tmp_path: Path) -> None:
     options = {("study", "slices"): Given("--slices", "off")}
 
