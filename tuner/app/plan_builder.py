@@ -186,16 +186,12 @@ def can_slice(record: StudyRecord, file: Path) -> bool:
     the service or a file that the settings name are missing on this host.
     """
     from tuner.bootstrap.parts.gates import takes_turns
-    from tuner.services.catalogue import known_services
 
     is_other = record.strategy not in ("race", "all") or record.provenance.is_fleet or is_simulated(record)
     if is_other or record.n_resident > 1 or record.config.lacks_secrets:
         return False
     try:
         settings = stored_settings(record, file, "")
-        service = settings.service
-        if service.kind == "script" and service.record not in (None, *known_services()):
-            return False
         return settings.study.slices != "off" and takes_turns(settings, is_simulated=False)[0] > 1
     except ConfigError:  # settings of an older version, or of another host: no study like it can start here
         return False

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.domain.service import Gate
 from tuner.core.text.address import bound_ports
+from tuner.services.catalogue import known_services
 
 if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings
@@ -19,6 +20,8 @@ _RATE_REASON = (
 def gate_of(settings: Settings) -> tuple[Gate, str]:
     """Return the gate of the service of *settings*, and the reason for it in a sentence."""
     service = settings.service
+    if service.kind == "script" and service.record not in (None, *known_services()):
+        return "none", f"The record of {service.record} is not installed on this host."
     if service.kind == "script" and service.feeder.kind == "http" and not service.feeder.has_closed_loop:
         return "none", _RATE_REASON
     if service.gate is not None:
@@ -60,8 +63,6 @@ def _gate_of_script(settings: Settings, service: ScriptSettings) -> tuple[Gate, 
         from tuner.services.running import GATE, GATE_REASON
 
         return GATE, GATE_REASON
-    from tuner.services.catalogue import known_services
-
     record = known_services()[service.record]
     if record.gate != "feed":
         return record.gate, record.gate_reason
@@ -96,6 +97,4 @@ def looks_every_s(settings: Settings) -> float:
     service = settings.service
     if service.kind != "script" or service.record is None:
         return 0.0
-    from tuner.services.catalogue import known_services
-
     return known_services()[service.record].looks_every_s
