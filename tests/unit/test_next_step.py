@@ -414,6 +414,14 @@ def parsed(words: tuple[str, ...]) -> dict[str, Any]:
         return dict(context.params)
 
 
+@pytest.mark.parametrize("can_slice", [True, False])
+def test_a_disturbed_host_is_offered_slices_if_the_layouts_can_take_turns(can_slice: bool) -> None:
+    step = next_step(study(), ranking(others=BUSY), Facts("s.db", can_slice=can_slice))
+
+    assert step.slug == "disturbed"
+    assert ("--slices auto" in step.sentence) is can_slice
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_study_has_one_next_step(case: str) -> None:
     record, of, known, slug, typed = CASES[case]
