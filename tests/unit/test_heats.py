@@ -214,7 +214,7 @@ def test_a_long_skipped_part_does_not_delay_the_end_of_a_heat() -> None:
     resident = Resident(Layout(1, 1), turns, clock, lambda resident: resident.await_others())
     resident.start()
     began_s = clock.monotonic_s()
-    resident.take_slice(Slice(20.0, 10.0))
+    resident.take_slice(Slice(20.0, 10.0), 0)
     resident.join()
 
     assert isinstance(resident.error, Cancelled)
@@ -268,6 +268,32 @@ def test_the_strategy_decides_the_same_when_the_file_is_read() -> None:
     study = heat_study()
     store = measured(study, box_with_places())
     assert replay_study(store, strategy_of(study)).otherwise == ()
+
+
+@pytest.mark.parametrize("host_sd", [0.0, 0.2])
+def test_each_launch_has_the_noise_of_its_slices_without_that_of_the_host(host_sd: float) -> None:
+    noisy = Noise(window_sd=0.0, launch_sd=0.003, sample_sd=0.02, host_sd=host_sd, host_lasts_s=600.0)
+    study = heat_study()
+    launches = [launch for _, launch in measured(study, box_with_places(noisy)).launches()]
+    found = [one.noise_of_second_ratio for one in launches if one.heat is not None]
+    assert len(found) > 6
+    # items are whole numbers, which adds to the noise of a second, 0.02
+    assert 0.02 < mean(one for one in found if one is not None) < 0.032
+    assert [one.noise_of_second_ratio for one in launches if one.heat is None] == [None, None]
+
+
+def test_windows_are_as_short_as_the_noise_between_launches_makes_them() -> None:
+    def lengths_s(sample_sd: float, launch_sd: float) -> list[float]:
+        noise = Noise(window_sd=0.0, launch_sd=launch_sd, sample_sd=sample_sd)
+        study = heat_study(min_window_s=4.0, within_ratio=0.02)
+        store = measured(study, box_with_places(noise))
+        assert replay_study(store, strategy_of(study)).otherwise == ()
+        launches = [launch for _, launch in store.launches() if launch.heat is not None]
+        return [one.window_s for one in launches if one.block > 0 and one.window_s is not None]
+
+    steady, noisy = lengths_s(0.02, 0.02), lengths_s(0.3, 0.003)
+    assert max(steady) < 6
+    assert mean(noisy) > 3 * mean(steady)
 
 
 def test_a_heat_that_was_stopped_goes_on_with_what_is_missing() -> None:
@@ -349,7 +375,7 @@ def turns_of(folder: Path, gate: str, slices: str = "auto") -> tuple[StudyRecord
 
 def test_a_grid_takes_turns_if_its_service_can_be_made_idle(tmp_path: Path) -> None:
     record, said = turns_of(tmp_path, "freeze")
-    assert (record.n_resident, record.min_window_s) == (4, 20.0)
+    assert (record.n_resident, record.min_window_s) == (4, 10.0)
     assert "take turns" in said[-1]
 
 

@@ -119,8 +119,8 @@ def test_each_setting_that_weakens_the_evidence_is_named_with_the_usual_value(
 
 
 def test_windows_of_layouts_that_take_turns_are_usually_shorter() -> None:
-    assert find_weakened(study(n_resident=4, min_window_s=20.0)) == ()
-    assert len(find_weakened(study(n_resident=4, min_window_s=10.0))) == 1
+    assert find_weakened(study(n_resident=4, min_window_s=10.0)) == ()
+    assert len(find_weakened(study(n_resident=4, min_window_s=5.0))) == 1
 
 
 def test_a_setting_that_is_stricter_than_usual_weakens_nothing() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice, pairwise
 from random import Random
+from statistics import fmean
 
 import pytest
 
@@ -13,6 +15,7 @@ from tuner.core.windows.slices import (
     LONGEST_S,
     MOST_GROWN,
     SkipControl,
+    noise_of_second,
     slice_for,
     turns,
     williams_rows,
@@ -101,3 +104,30 @@ def test_the_skipped_part_does_not_grow_without_end() -> None:
         control.learn(halves(random, 40, 0.05, 0.01))
 
     assert control.times == MOST_GROWN
+
+
+def rates_with(shared: Sequence[float], own: Sequence[float], mean: float) -> dict[int, float]:
+    """The rates of one launch, by round."""
+    return {n: mean * both * each for n, (both, each) in enumerate(zip(shared, own, strict=True))}
+
+
+def test_the_noise_of_a_second_leaves_out_what_all_layouts_share() -> None:
+    random, squares = Random(5), []
+    for _ in range(400):
+        shared = [random.uniform(0.5, 1.5) for _ in range(16)]
+        own = [[1 + random.gauss(0, 0.04) for _ in shared] for _ in range(3)]
+        first, *others = (rates_with(shared, one, mean) for one, mean in zip(own, (10, 40, 90), strict=True))
+        found = noise_of_second(first, others, counted_s=4.0)
+        assert found is not None
+        squares.append(found**2)
+    assert fmean(squares) ** 0.5 == pytest.approx(0.04 * 2, rel=0.1)  # 0.04 in four seconds
+
+
+def test_the_noise_of_a_second_needs_three_rounds_of_several_layouts() -> None:
+    rates = {0: 10.0, 1: 11.0, 2: 9.0}
+    assert noise_of_second(rates, [], 1.0) is None
+    assert noise_of_second(rates, [{}], 1.0) is None
+    assert noise_of_second(rates, [{0: 5.0, 1: 5.0}], 1.0) is None
+    assert noise_of_second(rates, [{0: 0.0, 1: 0.0, 2: 0.0}], 1.0) is None
+    assert noise_of_second(rates, [{0: 5.0, 1: 5.5, 2: 4.5}], 1.0) == pytest.approx(0)
+    assert noise_of_second(rates, [{0: 5.0, 1: 5.0, 2: 5.0}], 1.0) == pytest.approx(0.1 / 2**0.5)

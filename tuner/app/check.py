@@ -11,6 +11,7 @@ from tuner.app.session import check_same_kind, load_request, new_session, origin
 from tuner.bootstrap import stores
 from tuner.config.load import Given
 from tuner.config.profile import profile_kept
+from tuner.core.defaults import SHORTEST_IN_TURNS_S
 from tuner.core.domain.records import is_simulated
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
@@ -152,7 +153,7 @@ def _window_in_turns_s(record: StudyRecord, windows: Sequence[WindowRecord]) -> 
     """Return a window length, in seconds, with `ITEMS_IN_TURNS` items of each layout at the rates of
     *windows*; at most the length that the check would have without turns.
     """
-    needed_s = plan_builder.SHORTEST_IN_TURNS_S
+    needed_s = SHORTEST_IN_TURNS_S
     for layout in record.layouts:
         own = [one for one in windows if one.layout == layout and not one.void]
         if n_done := sum(one.n_done for one in own):

@@ -175,8 +175,7 @@ def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
 
 
 def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
-    from tuner.app.plan_builder import SHORTEST_IN_TURNS_S
-    from tuner.config.study import SHORTEST_WINDOW_S
+    from tuner.core.defaults import SHORTEST_IN_TURNS_S, SHORTEST_WINDOW_S
     from tuner.core.planning.forecast import Basis, draw_surfaces
 
     layouts = _layouts(record, asked)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import __version__
-from tuner.core.defaults import REPEATS, WINDOW_S, WITHIN
+from tuner.core.defaults import REPEATS, SHORTEST_IN_TURNS_S, WINDOW_S, WITHIN
 from tuner.core.domain.layout import Layout, whole_cores
 from tuner.core.domain.provenance import GIL, Provenance, WorkerFacts
 from tuner.core.domain.records import SIMULATED_HOST, StudyRecord, is_simulated, simulated_name
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tuner.core.model.profile import Profile
 
 QUICK_LAYOUTS = 5
-#: shortest window of layouts that take turns; it can be short because they share the host's noise
-SHORTEST_IN_TURNS_S = 20.0
 _NAMED = 12  #: largest number of layouts named in a line
 #: total threads of a layout, such as 512x64: the model needs 2 s for 1x32768 and 6 s for 1x100000
 MOST_MODELLED_THREADS = 32_768

@@ -25,14 +25,13 @@ from tuner.config.fields import (
     WholeNumber,
     nearest,
 )
-from tuner.core.defaults import CONFIDENCE, WINDOW_S
+from tuner.core.defaults import CONFIDENCE, SHORTEST_WINDOW_S, WINDOW_S
 from tuner.core.domain.layout import GRIDS, MOST_TIMES, Layout, grid_of
 from tuner.core.domain.service import connections_of, shape_of
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import parse_duration, render_duration
 
 GridName = Literal["small", "divisors", "full"]
-SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise
 STRATEGIES = ("race", "all")
 #: strategy -> the settings that no other one has
 OF_STRATEGY = {"race": ("within", "kind", "min_window", "slices"), "all": ("repeats", "windows_per_launch")}
@@ -74,7 +73,7 @@ class StudySettings(Section):
     max_p95: MaxP95 | None = None
     #: Length of each measurement (window). With `strategy: race`, tuner also uses shorter windows
     window: LongerThanZero = WINDOW_S
-    #: Length of the shortest measurement (only with `strategy: race`); None: 1 m, or 20 s with `slices:
+    #: Length of the shortest measurement (only with `strategy: race`); None: 1 m, or 10 s with `slices:
     #: auto`, but at most `window`
     min_window: LongerThanZero | None = None
     #: With `slices: auto`, tuner keeps up to four layouts started, and measures them in turns of a few

@@ -313,6 +313,8 @@ class History:
 
     def end_launch(self, cell: Cell, launched: Launched) -> None:
         """Record the end of a launch of *cell*."""
+        for observed in (one for _, one in launched.windows if one is not None):  # it is known only now
+            observed.noise_of_second = launched.launch.noise_of_second_ratio
         self.n_launches_spoilt += launched.is_spoilt
         self._take_note(cell, launched)
         self._forgive(cell, launched)
@@ -394,4 +396,5 @@ class History:
             usage=usage_of(window) if self._study.limits else _NOTHING,
             requests=window.requests,
             turns_s=turns_s,
+            noise_of_second=launched.launch.noise_of_second_ratio,
         )

@@ -21,6 +21,7 @@
 --   13 whether the GIL of a worker was on, and whose import switched it on
 --   14 the launches that took turns on one host
 --   15 the speed of the host, as the CPU time of one fixed computation
+--   16 the noise of launches that take turns, from slice to slice
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch and a box get their end written into their row, and what a launch's
@@ -111,7 +112,8 @@ CREATE TABLE launch (
   ended_wall_s    REAL,                 -- stopped and gone, seconds since 1970; NULL: still running, or cut off
   heat            INTEGER,              -- of its block, whose launches took turns; NULL: it ran alone
   idle_fixed_work_cpu_s REAL,           -- CPU seconds of one unit of fixed work before it, when no layout worked; NULL: not measured
-  fixed_work_cpu_s      REAL            -- CPU seconds of one unit of fixed work, mean over its windows; NULL: not measured
+  fixed_work_cpu_s      REAL,           -- CPU seconds of one unit of fixed work, mean over its windows; NULL: not measured
+  noise_of_second_ratio REAL            -- sd of the throughput of a second of slices / mean, without what its heat shares; NULL: unknown
 ) STRICT;
 
 -- One stretch of a launch, counted. Sums and means over its samples and usage stand here too, though they follow from

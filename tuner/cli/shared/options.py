@@ -133,7 +133,7 @@ SETTINGS = {
     ),
     "min_window": Setting(
         "TIME",
-        "Length of the shortest measurement with --strategy race (default: 1m, or 20s with --slices "
+        "Length of the shortest measurement with --strategy race (default: 1m, or 10s with --slices "
         "auto, but at most --window).",
         TIME,
     ),

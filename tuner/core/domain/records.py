@@ -59,7 +59,7 @@ class StudyRecord:
     limits: Mapping[str, float] = field(default_factory=dict)
     #: most layouts that are started at once and take turns; 1: launches run one after the other
     n_resident: int = 1
-    schema_version: int = 15
+    schema_version: int = 16
 
     @property
     def horizon_s(self) -> float:
@@ -112,6 +112,9 @@ class LaunchRecord:
     idle_fixed_work_cpu_s: float | None = None
     #: mean CPU time of one unit of fixed work in its valid windows, seconds; None: not measured
     fixed_work_cpu_s: float | None = None
+    #: standard deviation of the throughput of one second, as a share of the mean, without changes that its
+    #: heat shares; None: it ran alone, or had too few slices
+    noise_of_second_ratio: float | None = None
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -54,6 +54,7 @@ class Observed:
     requests: Requests | None = None  #: requests that ended in it; None: unknown
     #: moment used for all windows that took turns with it, on the same clock; None: it was measured alone
     turns_s: float | None = None
+    noise_of_second: float | None = None  #: of its launch, as in `LaunchRecord`; None: unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import sqrt
+from statistics import fmean
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Agreement, Answer, Goal, Observed, Proposal
 from tuner.core.search.agreement import agreement_of
 from tuner.core.search.posterior import Posterior
-from tuner.core.search.racing import Racing
+from tuner.core.search.racing import SOONER, Noises, Racing
 
 FEWEST = 2  #: fewest layouts of a heat; a single one cannot be compared
+#: assumed standard deviation between launches, until it is measured, and its weight as a number of launches
+USUAL_LAUNCH_SD, USUAL_LAUNCHES = 0.02, 4.0
+#: first window of a layout: shorter than without slices, but with enough of them for the noise of a second
+FIRST_WINDOW_S = 10.0
 N_ALONE = 2  #: full windows at the end: one of the best layout, and one of the rival hardest to separate
 
 
@@ -35,6 +41,7 @@ class HeatRace(Racing):
         self._alone: dict[Layout, Observed] = {}  #: last full window of each layout that ran alone
         self._agreement: Agreement | None = None
         self._n_in_slices, self._in_slices_s = 0, 0.0  #: number of windows in slices, and their total length
+        self._seconds: list[float] = []  #: variance of one second of slices, of each launch
 
     @property
     def _counts_slices(self) -> bool:
@@ -64,6 +71,7 @@ class HeatRace(Racing):
         in_slices = [window for window in windows if window.turns_s is not None]
         self._n_in_slices += len(in_slices)
         self._in_slices_s += sum(window.length_s for window in in_slices)
+        self._seconds += [one.noise_of_second**2 for one in in_slices if one.noise_of_second is not None]
         self._take_in(in_slices, failed)
         if alone and self._agreement is None:
             self._compare()
@@ -157,13 +165,39 @@ class HeatRace(Racing):
         one = self._decided()
         return [] if one is None else [one]
 
+    def _first_window_s(self) -> float:
+        return self._within_bounds(FIRST_WINDOW_S) if self._counts_slices else super()._first_window_s()
+
+    def _best_window_s(self) -> float:
+        """Return the window length in seconds that gives the most information per hour.
+
+        The noise of one second is known from the slices of each launch. The rest of the noise is between
+        launches, so longer windows do not reduce it.
+
+        Source: as in `Racing`.
+        """
+        if not self._counts_slices or not self._seconds:
+            return super()._best_window_s()
+        from tuner.core.search.posterior import LENGTH_REF_S
+
+        posterior, length_s = self._bank(), self._in_slices_s / self._n_in_slices
+        second = fmean(self._seconds)
+        noise = 1 - posterior.share + posterior.share * (LENGTH_REF_S / length_s)
+        seen = float((posterior.weight * posterior.sigma2 * noise).sum())
+        n = float(posterior.df)
+        between = USUAL_LAUNCHES * USUAL_LAUNCH_SD**2 + n * max(0.0, seen - second / length_s)
+        between /= USUAL_LAUNCHES + n
+        return self._within_bounds(SOONER * sqrt(fmean(self._launch_s) * second / between))
+
     def _new_bank(self) -> Posterior:
         """Create the empty posterior."""
         bank = super()._new_bank()
         bank.in_heats = self._counts_slices
         return bank
 
-    def _drifts(self) -> Sequence[tuple[float, float]]:
-        from tuner.core.search.posterior import HEAT_DRIFTS
+    def _noises(self) -> Noises:
+        if not self._counts_slices:
+            return super()._noises()
+        from tuner.core.search.posterior import HEAT_DRIFTS, HEAT_SHARES
 
-        return HEAT_DRIFTS if self._counts_slices else super()._drifts()
+        return {"drifts": HEAT_DRIFTS, "shares": HEAT_SHARES}

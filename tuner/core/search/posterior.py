@@ -55,7 +55,9 @@ HEAT_DRIFTS = ((0.0, 1.0), (0.3, 1.0), (1.0, 1.0), (3.0, 1.0), (10.0, 1.0), (30.
 _LEAST_LEFT = 1e-9
 _STEADY_ODDS = 10.0  #: prior odds of no drift against each of the drifts
 #: used if window lengths vary; otherwise the share cannot be estimated, and has no effect
-_SHARES = (0.05, 0.2, 0.5, 0.8)
+SHARES = (0.05, 0.2, 0.5, 0.8)
+#: the same for launches that take turns, in windows of seconds; most of their variance is between launches
+HEAT_SHARES = (0.005, *SHARES)
 
 # The prior of a calibrated race, in units of sigma. It is broad: surfaces of queueing models fit a height of
 # some 3 in log throughput over distances of 3 to 4 in log P and log T, and deviations of about 5 %.
@@ -319,22 +321,32 @@ def _log_sum(logs: Array) -> float:
 
 
 def flat_posterior(
-    n_layouts: int, *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = DRIFTS
+    n_layouts: int,
+    *,
+    lengths_vary: bool,
+    drifts: Sequence[tuple[float, float]] = DRIFTS,
+    shares: Sequence[float] = SHARES,
 ) -> Posterior:
     """Create a bank with a flat prior; *drifts* are (ratio to sigma, correlation time in seconds)."""
-    share, ratio, tau_s, weight = noises(lengths_vary, drifts)
+    share, ratio, tau_s, weight = noises(lengths_vary, drifts, shares)
     prior = np.broadcast_to(DIFFUSE * np.eye(n_layouts), (len(share), n_layouts, n_layouts))
     return Posterior(prior, share, ratio, tau_s, weight, skips_first=True)
 
 
 def smooth_posterior(
-    layouts: Sequence[Layout], *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = DRIFTS
+    layouts: Sequence[Layout],
+    *,
+    lengths_vary: bool,
+    drifts: Sequence[tuple[float, float]] = DRIFTS,
+    shares: Sequence[float] = SHARES,
 ) -> Posterior:
     """Create a bank that expects similar throughput of layouts with similar P, T and P x T."""
     kernels = []
     for reach, own in product(_REACHES, _OWN):
         kernels.append(_HEIGHT**2 * similarity(layouts, reach) + own**2 * np.eye(len(layouts)) + LEVEL)
-    share, ratio, tau_s, weight = (np.repeat(column, len(kernels)) for column in noises(lengths_vary, drifts))
+    share, ratio, tau_s, weight = (
+        np.repeat(column, len(kernels)) for column in noises(lengths_vary, drifts, shares)
+    )
     prior = np.tile(np.array(kernels), (len(share) // len(kernels), 1, 1))
     return Posterior(
         prior, share, ratio, tau_s, weight, skips_first=False, prior_df=USUAL_DF, prior_sigma=USUAL_SIGMA
@@ -352,9 +364,11 @@ def similarity(layouts: Sequence[Layout], reach: float) -> Array:
 
 
 def noises(
-    lengths_vary: bool, drifts: Sequence[tuple[float, float]] = DRIFTS
+    lengths_vary: bool,
+    drifts: Sequence[tuple[float, float]] = DRIFTS,
+    shares: Sequence[float] = SHARES,
 ) -> tuple[Array, Array, Array, Array]:
     """Return share, ratio, tau_s and logarithm of the weight of each noise on the grid."""
-    grid = [(share, *drift) for share in (_SHARES if lengths_vary else (0.0,)) for drift in drifts]
+    grid = [(share, *drift) for share in (shares if lengths_vary else (0.0,)) for drift in drifts]
     share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
     return share, ratio, tau_s, np.where(ratio == 0, np.log(_STEADY_ODDS), 0.0)

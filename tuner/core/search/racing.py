@@ -10,7 +10,7 @@ from copy import copy
 from math import exp, log, sqrt
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Verdict, limits_from, verdicts
@@ -41,6 +41,13 @@ N_REPLICATES = 8
 #: is the requested one. strict: on the surfaces where it is largest; calibrated: on average over suites
 #: (bench/race.py).
 THRESHOLDS = {"strict": 0.55, "calibrated": 0.75}
+
+
+class Noises(TypedDict, total=False):
+    """The drifts and shares of a posterior: see `search.posterior`."""
+
+    drifts: Sequence[tuple[float, float]]
+    shares: Sequence[float]
 
 
 class Racing:
@@ -264,19 +271,17 @@ class Racing:
 
         if self._goal.kind == "strict":
             return self._flat_bank(len(self._layouts))
-        return smooth_posterior(self._layouts, lengths_vary=self._lengths_vary, drifts=self._drifts())
+        return smooth_posterior(self._layouts, lengths_vary=self._lengths_vary, **self._noises())
 
     def _flat_bank(self, n_layouts: int) -> Posterior:
         """Create a posterior with a flat prior for all layouts."""
         from tuner.core.search.posterior import flat_posterior
 
-        return flat_posterior(n_layouts, lengths_vary=self._lengths_vary, drifts=self._drifts())
+        return flat_posterior(n_layouts, lengths_vary=self._lengths_vary, **self._noises())
 
-    def _drifts(self) -> Sequence[tuple[float, float]]:
-        """Return the drifts that a posterior considers, as (ratio to sigma, correlation time in seconds)."""
-        from tuner.core.search.posterior import DRIFTS
-
-        return DRIFTS
+    def _noises(self) -> Noises:
+        """Return the drifts and shares that a posterior considers; empty: the usual ones."""
+        return {}
 
     @property
     def _lengths_vary(self) -> bool:
@@ -333,11 +338,6 @@ class Racing:
 
     # ------------------------------------------------------------------ window lengths
 
-    def _noise_share(self) -> float:
-        """Return the share of a long window's variance that averages out over time."""
-        posterior = self._bank()
-        return float((posterior.weight * posterior.share).sum())
-
     def _first_window_s(self) -> float:
         return self._within_bounds(FIRST_WINDOW_S)
 
@@ -351,7 +351,8 @@ class Racing:
         from tuner.core.search.posterior import LENGTH_REF_S
 
         launch_s = fmean(self._launch_s) if self._launch_s else LAUNCH_GUESS_S
-        share = self._noise_share()
+        posterior = self._bank()
+        share = float((posterior.weight * posterior.share).sum())  # of the variance that averages out
         if not share:
             return self._goal.max_window_s
         return self._within_bounds(SOONER * sqrt(launch_s * LENGTH_REF_S * share / (1 - share)))

@@ -11,7 +11,7 @@ too short: `SkipControl`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 from random import Random
@@ -29,6 +29,8 @@ MOST_BIAS = 0.002  #: bias of throughput in counted parts, above which the skipp
 SURE = 2.6  #: least significance of this bias, in standard errors: 99 %
 FEWEST_SLICES = 20  #: fewest slices from which the bias is estimated
 GROWS, MOST_GROWN = 1.5, 4.0  #: factor of each growth of the skipped part, and of all together
+FEWEST_ROUNDS = 3  #: fewest rounds of slices from which the noise of a launch is estimated
+N_BATCHES = 5  #: batches of slices from which it is estimated, if there are so many slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,38 @@ def slice_for(
     skip_s = min(max(LEAST_SKIP_S, ITEMS_SKIPPED * residence_s), MOST_SKIP_SHARE * counted_s)
     skip_s = max(skip_s, looks_every_s + LEAST_SKIP_S if looks_every_s else 0.0)
     return Slice(skip_times * skip_s, counted_s)
+
+
+def noise_of_second(
+    own: Mapping[int, float], others: Sequence[Mapping[int, float]], counted_s: float
+) -> float | None:
+    """Return the noise of a launch from slice to slice, without changes that it shares with *others*.
+
+    In each round, the launch's slice is compared with the mean of the others' slices, each as a multiple of
+    the mean of its launch. Means of batches of slices count as independent; single slices are not, because a
+    low one is often followed by a high one. All launches count as equally noisy.
+
+    Args:
+        own: items per second in the launch's slices, by round.
+        others: the same of the launches with which it takes turns.
+        counted_s: length of the counted part of a slice.
+
+    Returns:
+        The standard deviation of the throughput of one second, as a share of its mean; None: the launches
+        have less than `FEWEST_ROUNDS` rounds in common, or finished no item in them.
+    """
+    others = [one for one in others if one]
+    rounds = [n for n in own if all(n in one for one in others)] if others else []
+    if len(rounds) < FEWEST_ROUNDS:
+        return None
+    means = [fmean(one[n] for n in rounds) for one in (own, *others)]
+    if min(means) <= 0:
+        return None
+    shared = [fmean(one[n] / mean for one, mean in zip(others, means[1:], strict=True)) for n in rounds]
+    beyond = [own[n] / means[0] - of_others for n, of_others in zip(rounds, shared, strict=True)]
+    size = max(1, len(beyond) // N_BATCHES)
+    batches = [fmean(beyond[at : at + size]) for at in range(0, len(beyond) - size + 1, size)]
+    return stdev(batches) * sqrt(size * counted_s / (1 + 1 / len(others)))
 
 
 def williams_rows(n: int) -> list[list[int]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from tuner.core.defaults import MEMORY_PRESSURE_RATIO
+from tuner.core.defaults import MEMORY_PRESSURE_RATIO, SHORTEST_IN_TURNS_S, SHORTEST_WINDOW_S
 from tuner.core.domain.layout import OMP
 from tuner.core.domain.provenance import GIL_MODULE
 from tuner.core.domain.records import StudyRecord
@@ -21,9 +21,6 @@ from tuner.reports.ranking.trends import describe_trends
 # Settings that permit disturbances which the defaults exclude; each answer based on them mentions them.
 
 USUAL_ATTEMPTS = 3
-USUAL_SHORTEST_S = 60.0  #: usual shortest window
-#: the same for layouts that take turns; it can be short because they share the host's noise
-USUAL_SHORTEST_IN_TURNS_S = 20.0
 
 
 def find_weakened(study: StudyRecord) -> tuple[str, ...]:
@@ -47,7 +44,7 @@ def find_weakened(study: StudyRecord) -> tuple[str, ...]:
         found.append(f"warm-up {warmup} (usual: until it has settled)")
     if not study.warms_cache:
         found.append("no launch to warm the page cache (usual: one)")
-    usual_s = USUAL_SHORTEST_S if study.n_resident == 1 else USUAL_SHORTEST_IN_TURNS_S
+    usual_s = SHORTEST_WINDOW_S if study.n_resident == 1 else SHORTEST_IN_TURNS_S
     if study.shortest_window_s < usual_s:
         window = render_duration(study.shortest_window_s)
         found.append(f"windows of {window} (usual: {render_duration(usual_s)} or more)")

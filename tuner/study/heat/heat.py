@@ -102,12 +102,12 @@ class Heats:
         if slice_.is_endless and len(waiting) > 1:
             slowest = max(waiting, key=lambda one: one.residence_s)
             self.bench.progress.warning(*slices_too_long(str(slowest.layout), slowest.residence_s))
-        for row in turns(len(waiting), self.random) if waiting else ():
+        for round_, row in enumerate(turns(len(waiting), self.random) if waiting else ()):
             for resident in (waiting[n] for n in row):
                 if resident.state != "over":
                     is_last = sum(one.state != "over" for one in waiting) == 1
                     self._report_turn(waiting, resident)
-                    resident.take_slice(slice_.without_end() if is_last else slice_)
+                    resident.take_slice(slice_.without_end() if is_last else slice_, round_)
                     _raise_error(resident)
             if all(resident.state == "over" for resident in waiting):
                 return

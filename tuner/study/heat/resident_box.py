@@ -34,6 +34,7 @@ def resident_box(box: Box, resident: Resident) -> Box:
         launcher=_Launcher(box, resident),
         probe=_Probe(box.probe, resident),
         sampler=_Sampler(box.sampler, resident),
+        noise_of_second=resident.noise_of_second,
         hooks=_Hooks(box.hooks, resident),
         cross_check=None
         if check is None
@@ -236,6 +237,8 @@ class _Counting:
             n_done = self._stopped.n_done_total - self._first.n_done_total
             lasted_s = self._stopped.at_s - self._first.at_s
             self._resident.residence_s = self._resident.layout.total_threads * lasted_s / max(n_done, 1)
+        if self._went_on is not None:
+            self._resident.count_slice(_rate(self._went_on, self._stopped))
         if self._went_on is not None and self._half is not None:
             rates = _rate(self._went_on, self._half), _rate(self._half, self._stopped)
             self._resident.halves.append(rates)

@@ -14,7 +14,7 @@ from math import inf, nextafter
 from typing import Literal, Protocol
 
 from tuner.core.domain.layout import Layout
-from tuner.core.windows.slices import Slice
+from tuner.core.windows.slices import Slice, noise_of_second
 from tuner.ports import Clock
 
 ROUNDING_S = 1e-6
@@ -49,6 +49,7 @@ class Turns:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._holder: Resident | None = None  #: the launch whose turn it is; None: the leader has control
+        self.members: list[Resident] = []  #: all launches that take turns
         self.is_cancelled = False
 
     def give(self, resident: Resident) -> None:
@@ -99,11 +100,15 @@ class Resident:
         self.until_s = inf  #: end of its slice, by the host's clock
         self.half_s = inf  #: middle of the slice's counted part, by the host's clock
         self.halves: list[tuple[float, float]] = []  #: rates in the first and second half of each slice
+        self.rates: dict[int, float] = {}  #: items/s in the slice of each round
+        self._counted_s = 0.0  #: length of the counted part of these slices
         self._own_s = clock.monotonic_s()  #: own time when it last stopped
         #: host time since which own time has passed; None: own time stands still
         self._since_s: float | None = None
         self._slice = Slice(0.0, inf)  #: slice of the turn that begins
+        self._round = self._window_round = 0  #: present round, and the one in which the window began
         self._turns, self._work = turns, work
+        turns.members.append(self)
         self._thread = threading.Thread(target=self._run, name=f"tuner-heat-{layout}", daemon=True)
 
     # ------------------------------------------------------------------ the leader's side
@@ -114,10 +119,10 @@ class Resident:
         self._thread.start()
         self._turns.give(self)
 
-    def take_slice(self, slice_: Slice) -> None:
-        """Run for one slice."""
+    def take_slice(self, slice_: Slice, round_: int) -> None:
+        """Run for the slice of one round."""
         self.state = "in-slices"
-        self._slice = slice_
+        self._slice, self._round = slice_, round_
         self._turns.give(self)
 
     def cancel(self) -> None:
@@ -170,6 +175,7 @@ class Resident:
         if self.state == "starting":
             self.state = "waiting"
             self.stand()
+        self._window_round = self._round
         for meter in self.meters:
             meter.begin_window()
 
@@ -195,6 +201,20 @@ class Resident:
         while (now_s := self.host_clock.monotonic_s()) < at_s:
             self.host_clock.sleep_until(min(at_s, now_s + LONGEST_STEP_S))
             self.check()
+
+    def count_slice(self, rate_per_s: float) -> None:
+        """Record the items per second of the slice that ends."""
+        if not self._slice.is_endless:
+            self.rates[self._round], self._counted_s = rate_per_s, self._slice.counted_s
+
+    def noise_of_second(self) -> float | None:
+        """Return the noise of one second of slices in the present window: see `slices.noise_of_second`."""
+        rounds = range(self._window_round, self._round + 1)
+        own, *others = (
+            {n: one.rates[n] for n in rounds if n in one.rates}
+            for one in (self, *(one for one in self._turns.members if one is not self))
+        )
+        return noise_of_second(own, others, self._counted_s)
 
     def reach_half(self) -> None:
         """Read the meters in the middle of a slice."""

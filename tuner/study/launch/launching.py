@@ -120,7 +120,11 @@ class Workbench:
                         self._take_windows(layout, launch_id, launch, cell, taken, ending)
                 finally:  # also of a launch that was spoilt
                     launch = self._with_gil(launch, live, watch)
-                    launch = replace(launch, fixed_work_cpu_s=mean_or_none(fixed_work_cpu_s))
+                    launch = replace(
+                        launch,
+                        fixed_work_cpu_s=mean_or_none(fixed_work_cpu_s),
+                        noise_of_second_ratio=self.box.noise_of_second(),
+                    )
                     left_at_s = clock.monotonic_s()
                 launch = layout.judged(launch)
                 if warmup.settled is False and cap_s < self.study.warmup_cap_s:
