@@ -1,7 +1,7 @@
 """How often answers are right in worlds that break what a study assumes. Worlds are files: add your own.
 
     python bench/robustness.py WORLD.json [...] [--kind strict|calibrated|grid|check|check-strict]
-                               [--slices | --hosts N] [--json]
+                               [--slices [--own-second SD] | --hosts N] [--json]
 
 A world is a search suite as docs/method/replay.md describes it; `bench/worlds/` has some. Per world:
 
@@ -16,8 +16,11 @@ A world is a search suite as docs/method/replay.md describes it; `bench/worlds/`
 
 With `--slices` up to four layouts of a race take turns, as with `tuner grid --slices auto`: drift, tide and
 spells of the host are the same for all layouts of a heat, all other noise differs between launches. With
-`--hosts N` a race uses N hosts, as with `tuner grid --fleet`: hosts differ in drift, in noise and in speed
-(standard deviation 5 %). With `--hosts`, "in these hours" equals "right": the truth is the mean of all hosts.
+`--own-second SD` the noise of windows is the host's, except for a standard deviation of SD in each second,
+and the race chooses the length of windows.
+
+With `--hosts N` a race uses N hosts, as with `tuner grid --fleet`: hosts differ in drift, in noise and in
+speed (standard deviation 5 %); "in these hours" equals "right", because the truth is the mean of all hosts.
 
 With `--kind grid` each study is a full grid of `--blocks` blocks, ranked as `tuner rank` does. "false" are
 studies that call a layout slower than the best measured one although it is truly at least as good; "covers"
@@ -40,8 +43,8 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import exp, log
+from dataclasses import dataclass, field, replace
+from math import exp, log, sqrt
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -53,6 +56,7 @@ from ranking import ratios_right, study, window
 
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.config.suite import read_suite
+from tuner.core.defaults import WINDOW_S
 from tuner.core.domain.fleet import Done
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Observed, Proposal
@@ -161,6 +165,21 @@ def one_study(job: Job, number: int) -> Study | CheckedStudy:
     if job.kind in ("check", "check-strict"):
         return _check(job, box, truth, seed)
     return _race(job, box, truth, seed)
+
+
+def with_own_second(world: Suite, second_sd: float) -> Suite:
+    """The same world with noise as measured in slices: *second_sd* is a layout's own, for one second.
+
+    The noise of launches is a layout's own, too; the rest of the noise of windows is of the host. The
+    strategy chooses the length of windows.
+    """
+    noise = world.noise
+    of_host = noise.window_sd**2 + (noise.sample_sd_1s**2 - second_sd**2) / WINDOW_S
+    if of_host < 0:
+        raise SystemExit(f"{world.name}: windows have less noise than --own-second {second_sd:g}")
+    drift_sd = sqrt(noise.drift_sd**2 + of_host)
+    noise = replace(noise, window_sd=0.0, sample_sd_1s=second_sd, drift_sd=drift_sd)
+    return replace(world, noise=noise, window_s=None)
 
 
 def _race(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -> Study:
@@ -393,15 +412,20 @@ def main() -> None:
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--slices", action="store_true", help="layouts of a race take turns")
     ways.add_argument("--hosts", type=int, default=1, help="of a race")
+    parser.add_argument("--own-second", type=float, metavar="SD", help="noise of a layout, with --slices")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", action="store_true", help="print one JSON list, at the end")
     options = parser.parse_args()
     if (options.slices or options.hosts != 1) and options.kind not in ("strict", "calibrated"):
         parser.error("--slices and --hosts are for races")
+    if options.own_second is not None and not options.slices:
+        parser.error("--own-second is for --slices")
     results = []
     for path in options.worlds:
         world = read_suite(path)
+        if options.own_second is not None:
+            world = with_own_second(world, options.own_second)
         job = Job(world, options.kind, options.seed, options.blocks, options.slices, options.hosts)
         done = list(each_in_processes(one_study, job, range(options.studies), options.processes))
         checks = [one for one in done if isinstance(one, CheckedStudy)]

@@ -53,6 +53,27 @@ def test_a_race_in_a_tidy_world_is_right_and_one_that_is_repeated_is_the_same(be
     assert bench.one_study(job, 0) == first
 
 
+def test_a_world_with_noise_as_in_slices_has_as_much_noise_as_before(bench: Any) -> None:
+    world = read_suite(ROOT / "bench" / "worlds" / "tidy.json")
+    split = bench.with_own_second(world, 0.05)
+    noise = split.noise
+    of_windows = noise.drift_sd**2 + noise.sample_sd_1s**2 / 600 + noise.window_sd**2
+
+    assert of_windows == pytest.approx(world.noise.window_sd**2)
+    assert (noise.sample_sd_1s, noise.launch_sd) == (0.05, world.noise.launch_sd)
+    with pytest.raises(SystemExit, match="less noise"):
+        bench.with_own_second(world, 2.0)
+
+
+def test_windows_in_slices_are_shorter_if_most_noise_is_of_the_host(bench: Any) -> None:
+    world = read_suite(ROOT / "bench" / "worlds" / "lone-winner.json")
+    before = bench.one_study(bench.Job(world, "strict", 1, 3, True), 0)
+    split = bench.one_study(bench.Job(bench.with_own_second(world, 0.05), "strict", 1, 3, True), 0)
+
+    assert split.right
+    assert split.hours / split.n_windows < before.hours / before.n_windows / 3
+
+
 def test_a_race_by_heats_and_one_on_two_hosts_find_the_best_layout_in_less_time_on_two_hosts(
     bench: Any,
 ) -> None:

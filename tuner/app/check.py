@@ -105,7 +105,9 @@ def begin_check(
     )
     as_in_study = parent.n_resident > 1 or settings.study.slices == "auto"
     if slices == "auto" or (slices is None and as_in_study):
-        n_resident = plan_builder.n_layouts_in_turns(settings, say, is_simulated=profile is not None)
+        n_resident = plan_builder.n_layouts_in_turns(
+            settings, say, is_simulated=profile is not None, n_layouts=len(record.layouts)
+        )
         record = replace(record, n_resident=n_resident)
         if n_resident > 1 and window_s is None:
             record = replace(record, window_s=_window_in_turns_s(record, windows))

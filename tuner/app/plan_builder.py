@@ -156,7 +156,9 @@ def with_turns(
     """Return the *record* of a grid with the number of layouts that take turns, and print it."""
     if settings.study.slices != "auto":
         return record
-    n_resident = n_layouts_in_turns(settings, say, is_simulated=is_simulated, on_fleet=on_fleet)
+    n_resident = n_layouts_in_turns(
+        settings, say, is_simulated=is_simulated, on_fleet=on_fleet, n_layouts=len(record.layouts)
+    )
     if n_resident == 1:
         return record
     shortest_s = record.min_window_s
@@ -165,15 +167,23 @@ def with_turns(
     return replace(record, n_resident=n_resident, min_window_s=shortest_s)
 
 
-def n_layouts_in_turns(settings: Settings, say: Say, *, is_simulated: bool, on_fleet: bool = False) -> int:
-    """Return the most layouts that take turns, 1 for none, and print it with the reason."""
+def n_layouts_in_turns(
+    settings: Settings,
+    say: Say,
+    *,
+    is_simulated: bool,
+    on_fleet: bool = False,
+    n_layouts: int | None = None,
+) -> int:
+    """Return the most layouts that take turns, 1 for none; print it (at most *n_layouts*) and the reason."""
     from tuner.bootstrap.parts.gates import takes_turns
 
     n_resident, why = takes_turns(settings, is_simulated=is_simulated, on_fleet=on_fleet)
     if n_resident == 1:
         say(f"Layouts run one after the other. {why}")
     else:
-        say(f"Up to {n_resident} layouts stay started and take turns in slices of seconds. {why}".rstrip())
+        n_most = n_resident if n_layouts is None else max(2, min(n_resident, n_layouts))
+        say(f"Up to {n_most} layouts stay started and take turns in slices of seconds. {why}".rstrip())
     return n_resident
 
 

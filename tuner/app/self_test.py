@@ -75,7 +75,7 @@ def begin_self_test(
         provenance=replace(record.provenance, made_by="tuner aa"),
     )
     if slices == "auto":
-        n_resident = n_layouts_in_turns(settings, say, is_simulated=profile is not None)
+        n_resident = n_layouts_in_turns(settings, say, is_simulated=profile is not None, n_layouts=2)
         record = replace(record, n_resident=n_resident)
     check_budget(record, [Proposal(record.layouts[0], window_s, per_launch)] * 4)
     return new_session(

@@ -185,6 +185,7 @@ class SimulatedBox:
         windows = [window for one in proposals for window in self.take(one)]
         for window in windows:
             window.turns_s = began_s
+            window.noise_of_second = self.suite.noise.sample_sd_1s or None
         self._shared, self.now_s = None, began_s + lasts_s
         return windows
 
