@@ -34,8 +34,9 @@ def test_of_a_pool_the_cpu_of_its_threads_is_the_items_and_that_of_who_deals_the
     workers.shape = Layout(1, threads)
     (process,) = workers.processes
     with ProcSampler(SystemClock()).watching(workers, frozenset()) as watch:
-        usage = watch.usage()
-        while len(list(Path(f"/proc/{process.pid}/task").iterdir())) > 1 or usage.item_cpu_s_total < 0.1:
+        usage, tasks = watch.usage(), Path(f"/proc/{process.pid}/task")
+        # at first there may be no pool yet, and so no CPU of items
+        while len(list(tasks.iterdir())) > 1 or (usage.item_cpu_s_total or 0.0) < 0.1:
             watch.sample(Reading(time.monotonic(), 0, 0))
             usage = watch.usage()
             time.sleep(0.02)
