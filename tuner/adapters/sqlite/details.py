@@ -254,8 +254,7 @@ _ENDED = (
     *("trend_ratio_per_h", "trend_se_ratio_per_h", "error", "ended_wall_s"),
     *("has_gil", "gil_module"),  # since version 13
 )  #: columns of a launch that are written at its end
-#: `heat` exists since version 14, fixed work since 15, and the last since 16; new columns must come last: see
-#: `digests`
+#: `heat` since version 14, fixed work since 15, the last since 16; new columns must come last: see `digests`
 LAUNCH = (*_BEGUN, *_ENDED, "heat", "idle_fixed_work_cpu_s", "fixed_work_cpu_s", "noise_of_second_ratio")
 
 

@@ -113,7 +113,7 @@ CREATE TABLE launch (
   heat            INTEGER,              -- of its block, whose launches took turns; NULL: it ran alone
   idle_fixed_work_cpu_s REAL,           -- CPU seconds of one unit of fixed work before it, when no layout worked; NULL: not measured
   fixed_work_cpu_s      REAL,           -- CPU seconds of one unit of fixed work, mean over its windows; NULL: not measured
-  noise_of_second_ratio REAL            -- sd of the throughput of a second of slices / mean, without what its heat shares; NULL: unknown
+  noise_of_second_ratio REAL            -- sd of the throughput of a second of slices / mean, without changes of its whole heat; NULL: unknown
 ) STRICT;
 
 -- One stretch of a launch, counted. Sums and means over its samples and usage stand here too, though they follow from
