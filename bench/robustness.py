@@ -11,8 +11,9 @@ A world is a search suite as docs/method/replay.md describes it; `bench/worlds/`
 - "false": studies that, after any block, call a layout slower than the named one although it is truly at
   least as good. Claimed: at most 5 %.
 - "no answer": studies without an answer within 2000 windows. "windows", "hours": the mean of all studies.
-- "warned": studies whose answer states that the ratio of two layouts changed during the study. "wrong
-  unwarned": studies whose answer is wrong at any hour, without such a statement.
+- "warned": studies whose answer states that the ratio of two layouts changed during the study, or that
+  layouts react differently to the host's speed. "wrong unwarned": studies whose answer is wrong at any hour,
+  without such a statement.
 
 With `--slices` up to four layouts of a race take turns, as with `tuner grid --slices auto`: drift, tide and
 spells of the host are the same for all layouts of a heat, all other noise differs between launches. With
@@ -112,7 +113,7 @@ class Study:
     ratio_width: float = 0.0  #: sum over the intervals of ratios
     right_in_hours: bool = False
     hours: float = 0.0
-    warned: bool = False  #: the answer states that the ratio of two layouts changed during the study
+    warned: bool = False  #: the answer states that layouts reacted differently to the host
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ def _race(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -
 
     def look(answer: Answer, launched: set[Layout]) -> None:
         nonlocal warned
-        named, warned = answer.layout, bool(answer.changed)
+        named, warned = answer.layout, bool(answer.changed or answer.reaction)
         slower = launched - {named, *answer.ties} if named is not None else set()
         false_looks.append(named is not None and any(truth[layout] >= truth[named] for layout in slower))
 

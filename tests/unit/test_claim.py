@@ -13,7 +13,14 @@ from tuner.core.domain.layout import Layout, parse_layouts
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.domain.strategy import Answer, ChangedRatio, Claim, Guidance, RemainingTime
+from tuner.core.domain.strategy import (
+    Answer,
+    ChangedRatio,
+    Claim,
+    Guidance,
+    RemainingTime,
+    UnequalReaction,
+)
 from tuner.core.ranking.race_result import by_claim
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
 from tuner.core.stats.groups import OfBest
@@ -229,6 +236,27 @@ def test_the_notes_report_a_ratio_that_changed_during_the_study() -> None:
 
     assert answer_notes(claim) == [wording("rank.ratio-changed")]
     assert answer_facts(claim)["changed"] == [{"layout": "6x4", "early": 1.031, "late": 0.9876}]
+
+
+@pytest.mark.parametrize(
+    ("reaction", "key"),
+    [
+        (UnequalReaction("processes", L1X24, L24X1, 0.91, 0.8249), "rank.more-processes-react"),
+        (UnequalReaction("threads", L24X1, L6X4, 1.02, 0.9), "rank.more-threads-react"),
+        (UnequalReaction("threads", L6X4, L24X1, 0.97, 0.9), "rank.fewer-threads-react"),
+    ],
+    ids=str,
+)
+def test_the_notes_report_layouts_that_react_more_strongly_to_the_host(
+    reaction: UnequalReaction, key: str
+) -> None:
+    claim = claim_of(replace(ANSWER, reaction=reaction))
+
+    assert answer_notes(claim) == [wording(key)]
+    facts = answer_facts(claim)["reaction"]
+    assert (facts["weakest"], facts["strongest"]) == (str(reaction.weakest), str(reaction.strongest))
+    assert (facts["axis"], facts["strongest_ratio"]) == (reaction.axis, reaction.strongest_ratio)
+    assert answer_facts(claim_of())["reaction"] is None
 
 
 def test_the_notes_say_whether_a_model_guided_the_race_and_how_far_it_was_off() -> None:

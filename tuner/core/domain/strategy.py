@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: strict: has the requested confidence for every single service, and at every check; calibrated: on average
 #: over studies; none: the strategy names a layout without any guarantee.
 Kind = Literal["strict", "calibrated", "none"]
+Axis = Literal["processes", "threads"]
 Slices = Literal["auto", "off"]  #: whether layouts take turns, if the service allows it
 
 
@@ -94,6 +95,21 @@ class ChangedRatio:
 
 
 @dataclass(frozen=True, slots=True)
+class UnequalReaction:
+    """A significant difference between layouts in how they react to the host's speed.
+
+    Each change is a layout's throughput at the host's slowest measured moment, as a ratio to that at the
+    fastest.
+    """
+
+    axis: Axis  #: the reaction depends on the number of processes or of threads
+    weakest: Layout  #: layout that reacts least
+    strongest: Layout  #: layout that reacts most
+    weakest_ratio: float  #: change of *weakest*
+    strongest_ratio: float  #: change of *strongest*
+
+
+@dataclass(frozen=True, slots=True)
 class Agreement:
     """The check of slices: the ratio of *layout* to *other* in slices and in windows alone."""
 
@@ -120,6 +136,8 @@ class Answer:
     tied: tuple[Layout, ...] = ()
     pools_noise: bool = False  #: whether it assumes that all layouts have similar noise
     changed: tuple[ChangedRatio, ...] = ()  #: most significant first; tested only if there is an answer
+    #: None: no significant difference; tested only if there is an answer
+    reaction: UnequalReaction | None = None
     #: check of slices against windows alone; None: no slices, or not checked yet
     agreement: Agreement | None = None
     #: rival that is faster in longer launches, so that *layout* is not the answer; None: no such rival

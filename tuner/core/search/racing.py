@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Verdict, limits_from, verdicts
-from tuner.core.domain.strategy import Answer, ChangedRatio, Goal, Observed, Proposal
+from tuner.core.domain.strategy import Answer, ChangedRatio, Goal, Observed, Proposal, UnequalReaction
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
 
@@ -165,15 +165,17 @@ class Racing:
             guidance,
             tuple(self._layouts[k] for k in tied),
             standing.pools_noise,
-            self._changed(standing.leader) if reached else (),
+            *(self._other_hours(standing.leader) if reached else ((), None)),
         )
 
-    def _changed(self, named: int) -> tuple[ChangedRatio, ...]:
-        """Return the layouts whose ratio to *named* changed during the race."""
+    def _other_hours(self, named: int) -> tuple[tuple[ChangedRatio, ...], UnequalReaction | None]:
+        """Return evidence that the answer *named* may be another at other hours."""
+        from tuner.core.search.by_speed import unequal_reaction
         from tuner.core.search.by_time import changed_gaps
 
         gaps = changed_gaps(self._launches, named, self._flat_bank, len(self._layouts))
-        return tuple(ChangedRatio(self._layouts[gap.layout], gap.early, gap.late) for gap in gaps)
+        changed = tuple(ChangedRatio(self._layouts[gap.layout], gap.early, gap.late) for gap in gaps)
+        return changed, unequal_reaction(self._launches, self._layouts, self._bank())
 
     def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
         """Compare each other measured layout with *layout* or the leader; empty until the noise is known."""

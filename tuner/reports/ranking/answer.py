@@ -6,9 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Agreement, ChangedRatio, Claim, Guidance
+from tuner.core.domain.strategy import Agreement, ChangedRatio, Claim, Guidance, UnequalReaction
 from tuner.core.text.figures import list_names, percent, pluralize, render_rest
 from tuner.reports.ranking.groups import condition_of_claim, describe_groups
+
+_OTHER_HOURS = "The answer may be another at other hours; run tuner check then."
 
 
 def answer_sentence(claim: Claim) -> str:
@@ -47,6 +49,8 @@ def answer_notes(claim: Claim) -> list[str]:
     found = [*open_notes(claim), *_agreement_note(claim)]
     if claim.answer.layout is not None and claim.answer.changed:
         found.append(_changed_note(claim.answer.layout, claim.answer.changed[0]))
+    if claim.answer.reaction is not None:
+        found.append(_reaction_note(claim.answer.reaction))
     if claim.answer.guidance is not None:
         found.append(_guidance_note(claim.answer.guidance))
     if claim.n_otherwise:
@@ -99,8 +103,14 @@ def answer_facts(claim: Claim) -> dict[str, Any]:
         "rest": None if rest is None else {"windows": rest.n_windows, "hours": rest.lasts_s / 3600},
         "guide": None if guide is None else asdict(guide),
         "changed": [{**asdict(one), "layout": str(one.layout)} for one in answer.changed],
+        "reaction": None if answer.reaction is None else _reaction_facts(answer.reaction),
         **({} if answer.agreement is None else {"slices": agreement_facts(answer.agreement)}),
     }
+
+
+def _reaction_facts(reaction: UnequalReaction) -> dict[str, Any]:
+    layouts = {"weakest": str(reaction.weakest), "strongest": str(reaction.strongest)}
+    return {**asdict(reaction), **layouts}
 
 
 def agreement_facts(seen: Agreement) -> dict[str, Any]:
@@ -133,7 +143,18 @@ def _changed_note(named: Layout, changed: ChangedRatio) -> str:
     return (
         f"{changed.layout} did {changed.early:.3g} times the throughput of {named} in the first half of the"
         f" study and {changed.late:.3g} times in the second half: the two may react differently to the host."
-        " The answer may be another at other hours; run tuner check then."
+        f" {_OTHER_HOURS}"
+    )
+
+
+def _reaction_note(reaction: UnequalReaction) -> str:
+    """Return a sentence on which layouts react more strongly to the host's speed, and the consequence."""
+    strongest, weakest = reaction.strongest, reaction.weakest
+    more = getattr(strongest, reaction.axis) > getattr(weakest, reaction.axis)
+    return (
+        f"Layouts with {'more' if more else 'fewer'} {reaction.axis} react more strongly to the host's speed:"
+        f" at its slowest moment {strongest} did {reaction.strongest_ratio:.3g} times its throughput at the"
+        f" fastest, {weakest} {reaction.weakest_ratio:.3g} times. {_OTHER_HOURS}"
     )
 
 
