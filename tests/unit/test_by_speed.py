@@ -29,7 +29,7 @@ def race(
     sds: tuple[float, ...] = SDS,
     wave: float = 0.1,
 ) -> list[Launch]:
-    """Rounds of all layouts on a host in a daily wave; *loads* are the factors of its effect on each layout."""
+    """Rounds of all layouts on a host in a daily wave; *loads* are factors of its effect on the layouts."""
     random, launches = Random(seed), []
     for number in range(rounds * len(LAYOUTS)):
         layout, at_s = number % len(LAYOUTS), 700.0 * number
@@ -68,6 +68,16 @@ def test_the_axis_is_the_one_that_the_reaction_depends_on() -> None:
     assert found is not None
     assert found.axis == "threads"
     assert (found.weakest.threads, found.strongest.threads) == (1, 8)
+
+
+def test_layouts_that_fill_the_cores_may_react_most() -> None:
+    layouts = (Layout(1, 1), Layout(1, 8), Layout(8, 1), Layout(2, 2))
+    launches = race((1.0, 2.0, 2.0, 1.67))
+    found = unequal_reaction(launches, layouts, bank_of(launches))
+
+    assert found is not None
+    assert found.axis == "total_threads"
+    assert (found.weakest.total_threads, found.strongest.total_threads) == (1, 8)
 
 
 def test_launches_that_take_turns_are_tested_by_the_effects_of_their_heats() -> None:

@@ -244,6 +244,7 @@ def test_the_notes_report_a_ratio_that_changed_during_the_study() -> None:
         (UnequalReaction("processes", L1X24, L24X1, 0.91, 0.8249), "rank.more-processes-react"),
         (UnequalReaction("threads", L24X1, L6X4, 1.02, 0.9), "rank.more-threads-react"),
         (UnequalReaction("threads", L6X4, L24X1, 0.97, 0.9), "rank.fewer-threads-react"),
+        (UnequalReaction("total_threads", L24X1, L48X1, 0.97, 0.9), "rank.more-total-threads-react"),
     ],
     ids=str,
 )

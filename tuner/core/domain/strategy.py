@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: strict: has the requested confidence for every single service, and at every check; calibrated: on average
 #: over studies; none: the strategy names a layout without any guarantee.
 Kind = Literal["strict", "calibrated", "none"]
-Axis = Literal["processes", "threads"]
+Axis = Literal["processes", "threads", "total_threads"]  #: an attribute of layouts
 Slices = Literal["auto", "off"]  #: whether layouts take turns, if the service allows it
 
 
@@ -102,7 +102,7 @@ class UnequalReaction:
     fastest.
     """
 
-    axis: Axis  #: the reaction depends on the number of processes or of threads
+    axis: Axis  #: the number that the reaction depends on
     weakest: Layout  #: layout that reacts least
     strongest: Layout  #: layout that reacts most
     weakest_ratio: float  #: change of *weakest*

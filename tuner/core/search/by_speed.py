@@ -1,9 +1,9 @@
 """The test whether layouts react differently to changes of the host's speed.
 
 A race models one drift of the host for all layouts. If the effect of the drift depends on the number of
-processes or threads, the answer of a race holds for the measured hours, and may be different at other hours.
-The test estimates the drift at each launch from all other launches, and regresses the throughput on the
-product of this drift and the logarithm of the number of processes or threads.
+processes, of threads, or of threads in all processes, the answer of a race holds for the measured hours, and
+may be different at other hours. The test estimates the drift at each launch from all other launches, and
+regresses the throughput on the product of this drift and the logarithm of each of these numbers.
 
 Source: Tukey, One degree of freedom for non-additivity (1949), with known properties of the layouts in place
 of their estimated effects.
@@ -25,7 +25,7 @@ from tuner.core.search.by_time import Launch
 from tuner.core.search.posterior import LENGTH_REF_S, Array, Posterior
 from tuner.core.stats.quantiles import student_t_tail
 
-#: Significance level of the tests of both axes together. bench/robustness.py measures false results in up to
+#: Significance level of the tests of all axes together. bench/robustness.py measures false results in up to
 #: 3 % of races.
 LEVEL = 0.01
 _OUTLIER_SDS = 4.0  #: residual of a launch, in robust standard deviations, beyond which it is left out
@@ -33,7 +33,7 @@ _LEAST_DF = 8  #: least degrees of freedom of the noise
 _LEAST_P_DRIFT = 0.5  #: least probability that the host's speed changed at all
 _POOLED_DF = 4.0  #: weight of the pooled noise in the noise of each layout, in launches
 _NORMAL_MEDIAN = 0.6745  #: median of the absolute value of a standard normal variable
-_AXES: tuple[Axis, ...] = ("processes", "threads")
+_AXES: tuple[Axis, ...] = ("processes", "threads", "total_threads")
 
 
 class _Fit(NamedTuple):

@@ -6,10 +6,15 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Agreement, ChangedRatio, Claim, Guidance, UnequalReaction
+from tuner.core.domain.strategy import Agreement, Axis, ChangedRatio, Claim, Guidance, UnequalReaction
 from tuner.core.text.figures import list_names, percent, pluralize, render_rest
 from tuner.reports.ranking.groups import condition_of_claim, describe_groups
 
+_AXIS_NAMES: dict[Axis, str] = {
+    "processes": "processes",
+    "threads": "threads",
+    "total_threads": "threads in all processes",
+}
 _OTHER_HOURS = "The answer may be another at other hours; run tuner check then."
 
 
@@ -151,8 +156,9 @@ def _reaction_note(reaction: UnequalReaction) -> str:
     """Return a sentence on which layouts react more strongly to the host's speed, and the consequence."""
     strongest, weakest = reaction.strongest, reaction.weakest
     more = getattr(strongest, reaction.axis) > getattr(weakest, reaction.axis)
+    which = f"{'more' if more else 'fewer'} {_AXIS_NAMES[reaction.axis]}"
     return (
-        f"Layouts with {'more' if more else 'fewer'} {reaction.axis} react more strongly to the host's speed:"
+        f"Layouts with {which} react more strongly to the host's speed:"
         f" at its slowest moment {strongest} did {reaction.strongest_ratio:.3g} times its throughput at the"
         f" fastest, {weakest} {reaction.weakest_ratio:.3g} times. {_OTHER_HOURS}"
     )
