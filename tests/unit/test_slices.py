@@ -131,3 +131,5 @@ def test_the_noise_of_a_second_needs_three_rounds_of_several_layouts() -> None:
     assert noise_of_second(rates, [{0: 0.0, 1: 0.0, 2: 0.0}], 1.0) is None
     assert noise_of_second(rates, [{0: 5.0, 1: 5.5, 2: 4.5}], 1.0) == pytest.approx(0)
     assert noise_of_second(rates, [{0: 5.0, 1: 5.0, 2: 5.0}], 1.0) == pytest.approx(0.1 / 2**0.5)
+    ended_early = {0: 5.0}
+    assert noise_of_second(rates, [{0: 5.0, 1: 5.0, 2: 5.0}, ended_early], 1.0) == pytest.approx(0.1 / 2**0.5)

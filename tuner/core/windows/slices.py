@@ -123,10 +123,10 @@ def noise_of_second(
         counted_s: length of the counted part of a slice.
 
     Returns:
-        The standard deviation of the throughput of one second, as a share of its mean; None: the launches
-        have less than `FEWEST_ROUNDS` rounds in common, or finished no item in them.
+        The standard deviation of the throughput of one second, as a share of its mean; None: no other launch
+        has `FEWEST_ROUNDS` rounds in common with it, or a launch finished no item in them.
     """
-    others = [one for one in others if one]
+    others = [one for one in others if len(one.keys() & own.keys()) >= FEWEST_ROUNDS]  # others ended early
     rounds = [n for n in own if all(n in one for one in others)] if others else []
     if len(rounds) < FEWEST_ROUNDS:
         return None
