@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import exp, log, log1p, sqrt
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,11 +12,21 @@ import pytest
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Kind, Observed
 from tuner.core.planning.replay import ReplayJob, replay
+from tuner.core.search.by_time import Launch
 from tuner.core.search.challengers import Challenge, standing
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.posterior import Posterior, flat_posterior
 from tuner.core.search.suite import Suite, SuiteNoise
-from tuner.core.search.unequal_noise import LEVEL, MANY, RARE_SD, SCALES, own_scales
+from tuner.core.search.unequal_noise import (
+    FEW_DF,
+    LEVEL,
+    MANY,
+    RARE_SD,
+    SCALES,
+    noise_scales,
+    own_scales,
+    rescaled,
+)
 
 HEATS = ((0, 1, 2), (1, 2), (2, 0, 1), (0, 1))  #: layouts of each
 MARGIN = -log(0.98)
@@ -42,6 +53,70 @@ def with_two_launches(one: float, other: float) -> Posterior:
     """A leader at 7.0, a challenger far behind it, both quiet; and two launches of a third layout."""
     quiet = [(k, level + s) for s in QUIET for k, level in ((0, 7.0), (1, 6.8))]
     return plain([*quiet, (2, one), (2, other)])
+
+
+def in_rounds(sds: tuple[float, ...], rounds: int, seed: int = 1) -> list[Launch]:
+    """Rounds of all layouts, each with the noise of *sds*; the layouts differ by 5 %."""
+    random = Random(seed)
+    return [
+        Launch(k, 7.0 - 0.05 * k + random.gauss(0, sd), 700.0 * (turn * len(sds) + k), 600.0)
+        for turn in range(rounds)
+        for k, sd in enumerate(sds)
+    ]
+
+
+def bank_of(launches: list[Launch]) -> Posterior:
+    bank = plain([], 3)
+    for one in launches:
+        bank.observe(*one)
+    return bank
+
+
+@pytest.mark.parametrize("noisy", [0, 1, 2])
+def test_the_filters_take_over_a_noise_that_is_clearly_larger(noisy: int) -> None:
+    sds = tuple(0.1 if k == noisy else 0.02 for k in range(3))
+    launches = in_rounds(sds, 30)
+    pooled = bank_of(launches)
+    found = rescaled(pooled, lambda: plain([], 3), launches)
+
+    quiet = [k for k in range(3) if k != noisy]
+    assert found.noise_scale[quiet].tolist() == [1.0, 1.0]
+    assert found.noise_scale[noisy] == pytest.approx(25, rel=0.5)
+    assert found.sigma2[0] ** 0.5 == pytest.approx(0.02, rel=0.2)
+    gap, variance = found.gaps(quiet[0])
+    assert variance[0, quiet[1]] ** 0.5 == pytest.approx(0.02 * sqrt(2 / 30), rel=0.2)
+    assert variance[0, noisy] ** 0.5 == pytest.approx(sqrt((0.1**2 + 0.02**2) / 30), rel=0.3)
+    assert pooled.gaps(quiet[0])[1][0, quiet[1]] > 4 * variance[0, quiet[1]]
+    assert gap[0, quiet[1]] == pytest.approx(pooled.gaps(quiet[0])[0][0, quiet[1]])
+
+
+def test_equal_noise_changes_no_filter() -> None:
+    changed = 0
+    for seed in range(100):
+        launches = in_rounds((0.02, 0.02, 0.02), 12, seed)
+        bank = bank_of(launches)
+        changed += rescaled(bank, lambda: plain([], 3), launches) is not bank
+    assert changed <= 2  # 0.01 are expected for each of three layouts in 100 races
+
+
+def test_a_few_launches_show_no_noise_of_their_own() -> None:
+    launches = in_rounds((0.02, 0.02, 0.1), int(FEW_DF))  # one degree of freedom less than needed
+    bank = bank_of(launches)
+
+    assert noise_scales(bank).tolist() == [1.0, 1.0, 1.0]
+    assert rescaled(bank, lambda: plain([], 3), launches) is bank
+
+
+def test_launches_that_are_exactly_equal_have_no_scale() -> None:
+    assert noise_scales(bank_of(in_rounds((0.0, 0.0, 0.0), 12))).tolist() == [1.0, 1.0, 1.0]
+    assert noise_scales(plain([], 3)).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_level_is_lower_once_a_noise_is_clearly_different() -> None:
+    equal, unequal = bank_of(in_rounds((0.02,) * 3, 30)), bank_of(in_rounds((0.02,) * 3, 30))
+    unequal.noise_scale = np.array([1.0, 1.0, 25.0])
+
+    assert (own_scales(unequal, 0).limits < own_scales(equal, 0).limits).all()
 
 
 def test_two_equal_launches_far_behind_need_no_third() -> None:

@@ -104,7 +104,7 @@ def _fit(launches: Sequence[Launch], bank: Posterior, likeliest: int) -> _Fit | 
     if df < _LEAST_DF:
         return None
     share, tau_s = bank.share[likeliest], bank.tau_s[likeliest]
-    noise = 1 - share + share * LENGTH_REF_S / length_s
+    noise = bank.noise_scale[layout] * (1 - share + share * LENGTH_REF_S / length_s)
     drifts = bank.ratio[likeliest] ** 2 * np.exp(-np.abs(at_s[:, None] - at_s) / tau_s)
     projection = _projection(noise, drifts, of)
     whitened = projection @ value

@@ -19,8 +19,8 @@ from statistics import fmean
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Agreement, Answer, Goal, Observed, Proposal
 from tuner.core.search.agreement import agreement_of
-from tuner.core.search.posterior import Posterior
-from tuner.core.search.racing import SOONER, Noises, Racing
+from tuner.core.search.posterior import Noises, Posterior
+from tuner.core.search.racing import SOONER, Racing
 
 FEWEST = 2  #: fewest layouts of a heat; a single one cannot be compared
 #: assumed standard deviation between launches, until it is measured, and its weight as a number of launches

@@ -2,9 +2,10 @@
 
 The logarithm of the value of a launch's window is ``y = mu[layout] + drift(t) + e``. ``e`` has the variance
 ``sigma2 * (1 - share + share * 600 / length_s)``: a part between launches, and a part that averages out over
-a window. ``drift`` is one Ornstein-Uhlenbeck process for all layouts with the standard deviation
-``ratio * sigma`` and the correlation time ``tau_s``. ``mu`` has a flat prior, or is a Gaussian process over
-log P and log T plus an independent deviation of each layout.
+a window. A strict race may scale this variance for a layout (`search.unequal_noise`). ``drift`` is one
+Ornstein-Uhlenbeck process for all layouts with the standard deviation ``ratio * sigma`` and the correlation
+time ``tau_s``. ``mu`` has a flat prior, or is a Gaussian process over log P and log T plus an independent
+deviation of each layout.
 
 The scale ``sigma`` is integrated out in closed form, so each filter gives a Student t. The other parameters
 are on a grid, one filter each, weighed by their predictions of the windows so far. A window costs
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
-from typing import Self
+from typing import Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,13 @@ _REACHES = (2.0, 4.0)  #: distance in log P and log T over which the surface cha
 _OWN = (0.5, 1.0, 2.0, 4.0, 12.0)
 #: prior of the noise of a ten-minute window: its weight as a number of windows, and its value
 USUAL_DF, USUAL_SIGMA = 1.5, 0.03
+
+
+class Noises(TypedDict, total=False):
+    """The drifts and shares that a posterior considers: see `flat_posterior`."""
+
+    drifts: Sequence[tuple[float, float]]
+    shares: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +136,7 @@ class Posterior:
         #: numbers
         self.own_squares = np.zeros((n, k))
         self.own_df = np.zeros(k)
+        self.noise_scale = np.ones(k)  #: variance of a launch of each layout, as a multiple of sigma2
         #: launches of the latest heat that are not the first of their layout: layout, logarithm, length
         self._heat: tuple[tuple[int, float, float], ...] = ()
         self._own_before, self._own_df_before = self.own_squares, self.own_df  #: values before that heat
@@ -152,7 +161,7 @@ class Posterior:
             cov[:, k, :] *= keeps[:, None]
             cov[:, :, k] *= keeps[:, None]
             cov[:, k, k] += (1 - keeps**2) * self.ratio**2
-        noise = 1 - self.share + self.share * (LENGTH_REF_S / length_s)
+        noise = self.noise_scale[layout] * (1 - self.share + self.share * (LENGTH_REF_S / length_s))
         gain = cov[:, layout, :] + cov[:, k, :]
         spread = gain[:, layout] + gain[:, k] + noise
         surprise = (log_value - self._centre) - mean[:, layout] - mean[:, k]
@@ -180,7 +189,7 @@ class Posterior:
         share = (len(self._heat) - 1) / max(len(self._heat), 1)
         k, mean, cov = self.n_layouts, self.mean, self.covariance
         for of, value, length in self._heat:
-            noise = 1 - self.share + self.share * (LENGTH_REF_S / length)
+            noise = self.noise_scale[of] * (1 - self.share + self.share * (LENGTH_REF_S / length))
             left = noise - cov[:, of, of] - 2 * cov[:, of, k] - cov[:, k, k]
             beyond = value - mean[:, of] - mean[:, k]
             self.own_squares[:, of] += share * beyond**2 / np.maximum(left, _LEAST_LEFT)

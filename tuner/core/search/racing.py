@@ -10,7 +10,7 @@ from copy import copy
 from math import exp, log, sqrt
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Verdict, limits_from, verdicts
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tuner.core.search.by_time import Launch
     from tuner.core.search.challengers import Challenge, DrawnWorld
     from tuner.core.search.guide import Guide
-    from tuner.core.search.posterior import Posterior
+    from tuner.core.search.posterior import Noises, Posterior
     from tuner.core.stats.groups import OfBest
 
 LAUNCH_GUESS_S = 60.0  #: assumed time of start, warm-up and stop, until launches are measured
@@ -41,13 +41,6 @@ N_REPLICATES = 8
 #: is the requested one. strict: on the surfaces where it is largest; calibrated: on average over suites
 #: (bench/race.py).
 THRESHOLDS = {"strict": 0.55, "calibrated": 0.75}
-
-
-class Noises(TypedDict, total=False):
-    """The drifts and shares of a posterior: see `search.posterior`."""
-
-    drifts: Sequence[tuple[float, float]]
-    shares: Sequence[float]
 
 
 class Racing:
@@ -114,6 +107,10 @@ class Racing:
                 middle_s = first.turns_s
             self._observe(self._index[first.layout], value, middle_s, length_s, box)
             self._launch_s.append(max(0.0, first.began_s - first.launch_began_s))
+        if self._posterior is not None and self._goal.kind == "strict":
+            from tuner.core.search.unequal_noise import rescaled
+
+            self._posterior = rescaled(self._posterior, self._new_bank, self._launches)
         if self._limits:
             self._windows.extend(windows)
             self._verdicts = verdicts(

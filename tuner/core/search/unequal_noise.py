@@ -1,9 +1,12 @@
 """Whether a challenger is worse, even if its noise or the leader's is larger than that of most layouts.
 
-A race pools the noise of all layouts. By the pooled noise alone, two unlucky launches would rule out a layout
-with five times the noise of the others. So before a strict race ends, each challenger is compared with the
-leader once more. Each of the two layouts has a scale: its noise as a multiple of the pooled noise. The scale
-is unknown; its possible values are weighed by the differences between the layout's launches.
+A race pools the noise of all layouts. If the noise of a layout is clearly different, the filters are computed
+again with the own noise of this layout (`rescaled`).
+
+Before it is clear, two unlucky launches would rule out a layout with five times the noise of the others. So
+before a strict race ends, each challenger is compared with the leader once more (`OwnScales`). Each of the
+two layouts has a scale: its noise as a multiple of the noise in the filters. The scale is unknown; its
+possible values are weighed by the differences between the layout's launches.
 
 The likelihood ratios of this comparison do not add up over challengers. The sum in `search.challengers`
 protects the best layout from the luckiest of many challengers. A noisy best layout is lost by its own bad
@@ -12,16 +15,19 @@ luck, and if several layouts are better than the leader, all of them need bad lu
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tuner.core.search.by_time import Launch
 from tuner.core.search.posterior import Array, Posterior
 
 #: factors of the pooled noise, with equal prior probabilities up to RARE_SD
 SCALES = np.array([1.0, 1.6, 2.5, 4.0, 6.3])
 RARE_SD = 0.12  #: noise of a launch, on the logarithmic scale, that few layouts exceed
 _LEAST_VARIANCE = 1e-20  #: launches that are exactly equal have no variance
+_ROUNDING = 1e-12  #: variance that is a rounding error
 _RARER = 4  #: power with which larger noise becomes less likely
 #: Largest likelihood ratio with which a challenger with MANY launches counts as worse.
 LEVEL = 0.0275
@@ -29,6 +35,13 @@ LEVEL = 0.0275
 #: of the noise, and as many more checks will follow. With n times as many it is divided by 1 + log(n),
 #: because so many more checks were made before. Both are calibrated with bench/robustness.py.
 MANY = 24
+#: the same once the noise of a layout is clearly different, because that of others may be, too
+LEVEL_IF_UNEQUAL = 0.016
+FEW_DF = 8.0  #: least degrees of freedom of a layout's own variance, and the weight of the usual variance
+#: Twice the logarithm of the likelihood ratio of an own variance to the usual one, from which it is clear.
+CLEAR = 15.0
+#: change of a scale, as a logarithm, from which the filters are computed again
+CHANGED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,7 @@ class OwnScales:
         shares = np.tensordot(posterior.weight, of_each, 1)
         squares = SCALES**2
         of_leader, of_k = squares @ shares.sum(axis=1), squares @ shares.sum(axis=0)
+        of_leader, of_k = of_leader * posterior.noise_scale[leader], of_k * posterior.noise_scale[k]
         n_leader, n_k = posterior.n_of[leader], posterior.n_of[k]
         return bool(of_k / (n_k * (n_k + 1)) >= of_leader / (n_leader * (n_leader + 1)))
 
@@ -78,17 +92,67 @@ def own_scales(posterior: Posterior, leader: int) -> OwnScales:
     """Weigh the scales by the launches so far."""
     sigma2 = np.maximum(posterior.sigma2, _LEAST_VARIANCE)[:, None]
     squares = posterior.own_squares / sigma2
-    sd = np.sqrt(sigma2) * SCALES
+    sd = np.sqrt(sigma2 * posterior.noise_scale)[:, :, None] * SCALES
     prior = -np.log1p((sd / RARE_SD) ** _RARER)
-    own = prior[:, None] - posterior.own_df[:, None] * np.log(SCALES)
+    own = prior - posterior.own_df[:, None] * np.log(SCALES)
     own = own - squares[:, :, None] / (2 * SCALES**2)
-    per_launch = SCALES**2 / np.maximum(posterior.n_of, 1)[:, None]
+    per_launch = SCALES**2 * (posterior.noise_scale / np.maximum(posterior.n_of, 1))[:, None]
     of_both = per_launch[leader][None, :, None] + per_launch[:, None, :]
     wider = of_both / of_both[:, :1, :1]
     weights = own[:, leader, None, :, None] + own[:, :, None, :] - 0.5 * np.log(wider)
     times = np.maximum(posterior.n_of, 1) / MANY
-    limits = LEVEL * np.minimum(times, 1.0) / (1 + np.log(np.maximum(times, 1.0)))
+    level = LEVEL if (posterior.noise_scale == 1).all() else LEVEL_IF_UNEQUAL
+    limits = level * np.minimum(times, 1.0) / (1 + np.log(np.maximum(times, 1.0)))
     return OwnScales(weights, wider, limits, max(float(posterior.df), 1.0))
+
+
+def rescaled(
+    posterior: Posterior, new_bank: Callable[[], Posterior], launches: Sequence[Launch]
+) -> Posterior:
+    """Return the posterior with the noise that each layout shows.
+
+    If the noise of a layout is clearly different from what *posterior* assumes, all *launches* are added to a
+    new bank with that noise; otherwise *posterior* is returned. On several hosts, noise is always pooled.
+    """
+    if not posterior.has_own_noise or not launches:
+        return posterior
+    scales = noise_scales(posterior)
+    if np.abs(np.log(scales / posterior.noise_scale)).max() < CHANGED:
+        return posterior
+    bank = new_bank()
+    bank.noise_scale = scales
+    for one in launches:
+        bank.observe(*one)
+    return bank
+
+
+def noise_scales(posterior: Posterior) -> Array:
+    """Return the variance of each layout's launches, as a multiple of that of most layouts.
+
+    It is 1 except for layouts whose own variance is clearly different from that of all others together. These
+    layouts are found one by one, the clearest first. Among the others, each counts as `FEW_DF` launches at
+    most.
+    """
+    df = posterior.own_df
+    variance = posterior.weight @ posterior.own_squares * posterior.noise_scale / np.maximum(df, 1)
+    scales, rest = np.ones(len(df)), df > 0
+    while True:
+        counted = np.minimum(df, FEW_DF) * rest
+        n_others = counted.sum() - counted
+        of_others = (counted @ variance - counted * variance) / np.maximum(n_others, 1)
+        known = rest & (df >= FEW_DF) & (n_others >= FEW_DF) & (of_others > _ROUNDING)
+        ratio = np.maximum(variance, _ROUNDING) / np.maximum(of_others, _ROUNDING)
+        evidence = np.where(known, df * (ratio - 1 - np.log(ratio)), 0.0)
+        clearest = int(np.argmax(evidence))
+        if evidence[clearest] < CLEAR:
+            break
+        rest[clearest] = False
+    if not rest.any():
+        return scales
+    usual = counted @ variance / counted.sum()
+    own = ~rest & (df > 0)
+    scales[own] = (df[own] * variance[own] / usual + FEW_DF) / (df[own] + FEW_DF)
+    return scales
 
 
 def _log_sum(logs: Array) -> Array:
