@@ -239,21 +239,21 @@ def test_the_notes_report_a_ratio_that_changed_during_the_study() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reaction", "key"),
+    ("reaction", "text"),
     [
-        (UnequalReaction("processes", L1X24, L24X1, 0.91, 0.8249), "rank.more-processes-react"),
-        (UnequalReaction("threads", L24X1, L6X4, 1.02, 0.9), "rank.more-threads-react"),
-        (UnequalReaction("threads", L6X4, L24X1, 0.97, 0.9), "rank.fewer-threads-react"),
-        (UnequalReaction("total_threads", L24X1, L48X1, 0.97, 0.9), "rank.more-total-threads-react"),
+        (UnequalReaction("processes", L1X24, L24X1, 0.91, 0.8249), wording("rank.more-processes-react")),
+        (UnequalReaction("threads", L24X1, L6X4, 1.02, 0.9), wording("rank.more-threads-react")),
+        (UnequalReaction("threads", L6X4, L24X1, 0.97, 0.9), wording("rank.fewer-threads-react")),
+        (UnequalReaction("total_threads", L24X1, L48X1, 0.97, 0.9), wording("rank.more-total-threads-react")),
     ],
     ids=str,
 )
 def test_the_notes_report_layouts_that_react_more_strongly_to_the_host(
-    reaction: UnequalReaction, key: str
+    reaction: UnequalReaction, text: str
 ) -> None:
     claim = claim_of(replace(ANSWER, reaction=reaction))
 
-    assert answer_notes(claim) == [wording(key)]
+    assert answer_notes(claim) == [text]
     facts = answer_facts(claim)["reaction"]
     assert (facts["weakest"], facts["strongest"]) == (str(reaction.weakest), str(reaction.strongest))
     assert (facts["axis"], facts["strongest_ratio"]) == (reaction.axis, reaction.strongest_ratio)

@@ -111,7 +111,7 @@ def rescaled(
 ) -> Posterior:
     """Return the posterior with the noise that each layout shows.
 
-    If the noise of a layout is clearly different from what *posterior* assumes, all *launches* are added to a
+    If the noise of a layout is clearly different from its noise in *posterior*, all *launches* are added to a
     new bank with that noise; otherwise *posterior* is returned. On several hosts, noise is always pooled.
     """
     if not posterior.has_own_noise or not launches:
