@@ -45,25 +45,28 @@ def test_a_margin_of_half_makes_nothing_too_far() -> None:
     assert far_gap(0.5) == inf
 
 
+@pytest.mark.parametrize("sds", [(0.1, 0.1), (0.1, 0.02), (0.02, 0.1)], ids=str)
 @pytest.mark.parametrize(
     ("n_of", "gap"), [((10, 10), 0.1), ((2, 200), 0.15), ((1, 30), 0.9), ((40, 40), 0.0), ((3, 9), 0.019)]
 )
 def test_the_launches_that_would_decide_are_the_fewest_that_make_the_error_small_enough(
-    n_of: tuple[int, int], gap: float
+    n_of: tuple[int, int], gap: float, sds: tuple[float, float]
 ) -> None:
-    found = launches_to_decide(gap, n_of=n_of, launch_variance=0.1**2, reaches=(4.0, 1.645), within=WITHIN)
+    found = launches_to_decide(
+        gap, n_of=n_of, launch_variances=(sds[0] ** 2, sds[1] ** 2), reaches=(4.0, 1.645), within=WITHIN
+    )
 
     def can_decide(total: int) -> bool:
-        return any(_decides(gap, n_of[0] + more, n_of[1] + total - more) for more in range(total + 1))
+        return any(_decides(gap, n_of[0] + more, n_of[1] + total - more, sds) for more in range(total + 1))
 
     assert can_decide(found)
     assert found == 1 or not can_decide(found - 2)
 
 
-def _decides(gap: float, n: int, n_best: int) -> bool:
+def _decides(gap: float, n: int, n_best: int, sds: tuple[float, float]) -> bool:
     if n < 2:
         return False
-    error = 0.1 * (1 / n + 1 / n_best) ** 0.5
+    error = (sds[0] ** 2 / n + sds[1] ** 2 / n_best) ** 0.5
     if gap > -log(1 - WITHIN):
         return 4.0 * error <= gap * (1 + 1e-9)
     return gap + 1.645 * error <= far_gap(WITHIN) * (1 + 1e-9)

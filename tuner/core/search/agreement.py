@@ -47,7 +47,8 @@ def agreement_of(
     one, other = numbers
     gaps, variances = posterior.gaps(one)
     noise = 1 - posterior.share + posterior.share * (LENGTH_REF_S / length_s)
-    windows = 2 * posterior.sigma2 * (noise + posterior.ratio**2)
+    of_both = posterior.noise_scale[one] + posterior.noise_scale[other]
+    windows = posterior.sigma2 * (of_both * noise + 2 * posterior.ratio**2)
     df = max(float(posterior.df), 1.0)
     filters = [
         (float(weight), float(gap), sqrt(variance))

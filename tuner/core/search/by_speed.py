@@ -29,6 +29,7 @@ from tuner.core.stats.quantiles import student_t_tail
 #: 3 % of races.
 LEVEL = 0.01
 _OUTLIER_SDS = 4.0  #: residual of a launch, in robust standard deviations, beyond which it is left out
+_MOST_LAUNCHES = 1000  #: the latest launches, because the cost grows with the third power of their number
 _LEAST_DF = 8  #: least degrees of freedom of the noise
 _LEAST_P_DRIFT = 0.5  #: least probability that the host's speed changed at all
 _POOLED_DF = 4.0  #: weight of the pooled noise in the noise of each layout, in launches
@@ -62,7 +63,7 @@ def unequal_reaction(
     if bank.weight[moves].sum() < _LEAST_P_DRIFT:
         return None
     likeliest = int(np.argmax(np.where(moves, bank.weight, -1.0)))
-    kept = _repeated(launches)
+    kept = _repeated(launches[-_MOST_LAUNCHES:])
     if (first := _fit(kept, bank, likeliest)) is None:
         return None
     kept = _repeated([one for one, is_far in zip(kept, first.is_outlier, strict=True) if not is_far])
@@ -114,7 +115,7 @@ def _fit(launches: Sequence[Launch], bank: Posterior, likeliest: int) -> _Fit | 
     scaled = np.abs(whitened) / np.sqrt(np.diag(projection))
     is_outlier = scaled > _OUTLIER_SDS * np.median(scaled) / _NORMAL_MEDIAN
     own = (scaled**2 / sigma2) @ of
-    noise = noise * (of @ ((own + _POOLED_DF) / (of.sum(axis=0) - 1 + _POOLED_DF)))
+    noise = noise * (of @ ((own + _POOLED_DF) / (of.sum(axis=0) + _POOLED_DF)))
     projection = _projection(noise, drifts, of)
     whitened = projection @ value
     drift = drifts @ whitened

@@ -43,7 +43,7 @@ class DrawnWorld:
     def __init__(self, posterior: Posterior, rivals: Sequence[int], random: np.random.Generator) -> None:
         self._random = random
         chosen = int(random.choice(len(posterior.weight), p=posterior.weight))
-        self._share = float(posterior.share[chosen])
+        self._share, self._noise_scale = float(posterior.share[chosen]), posterior.noise_scale
         self._ratio, self._tau_s = float(posterior.ratio[chosen]), float(posterior.tau_s[chosen])
         df = max(float(posterior.df), 1.0)
         self._sigma = sqrt(float(posterior.sigma2[chosen]) * df / random.chisquare(df))
@@ -63,7 +63,8 @@ class DrawnWorld:
             step = self._sigma * self._ratio * sqrt(1 - keeps**2)
             self._drift = keeps * self._drift + step * float(self._random.standard_normal())
         self._at_s = max(at_s, self._at_s)
-        noise = self._sigma * sqrt(1 - self._share + self._share * LENGTH_REF_S / length_s)
+        of_length = 1 - self._share + self._share * LENGTH_REF_S / length_s
+        noise = self._sigma * sqrt(float(self._noise_scale[layout]) * of_length)
         return float(self._levels[layout] + self._drift + noise * self._random.standard_normal())
 
     def _drawn_together(self, mean: Array, covariance: Array, rivals: Sequence[int]) -> tuple[Array, Array]:
@@ -230,9 +231,10 @@ class Challenge:
             gap = float(self.posterior.weight @ self.gap[:, k])
             n_of = int(self.posterior.n_of[k]), int(self.posterior.n_of[self.leader])
             ends, least = self._ends(k, level, 1 - confidence) if min(n_of) >= LEAST_LAUNCHES else ((), None)
-            per_launch = float(self.posterior.weight @ self.variance[:, k]) / (1 / n_of[0] + 1 / n_of[1])
+            scales = self.posterior.noise_scale[[k, self.leader]]
+            of_usual = float(self.posterior.weight @ self.variance[:, k]) / float((scales / n_of).sum())
             n_more = launches_to_decide(
-                gap, n_of=n_of, launch_variance=per_launch, reaches=reaches, within=within
+                gap, n_of=n_of, launch_variances=tuple(of_usual * scales), reaches=reaches, within=within
             )
             found[k] = OfBest(ratio_between(gap, *ends), least, n_more if k in open_ else None)
         return found

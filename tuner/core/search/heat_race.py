@@ -183,7 +183,8 @@ class HeatRace(Racing):
         posterior, length_s = self._bank(), self._in_slices_s / self._n_in_slices
         second = fmean(self._seconds)
         noise = 1 - posterior.share + posterior.share * (LENGTH_REF_S / length_s)
-        seen = float((posterior.weight * posterior.sigma2 * noise).sum())
+        scale = float(posterior.n_of @ posterior.noise_scale) / float(posterior.n_of.sum())
+        seen = scale * float((posterior.weight * posterior.sigma2 * noise).sum())
         n = float(posterior.df)
         between = USUAL_LAUNCHES * USUAL_LAUNCH_SD**2 + n * max(0.0, seen - second / length_s)
         between /= USUAL_LAUNCHES + n

@@ -107,7 +107,7 @@ class Racing:
                 middle_s = first.turns_s
             self._observe(self._index[first.layout], value, middle_s, length_s, box)
             self._launch_s.append(max(0.0, first.began_s - first.launch_began_s))
-        if self._posterior is not None and self._goal.kind == "strict":
+        if windows and self._posterior is not None and self._goal.kind == "strict":
             from tuner.core.search.unequal_noise import rescaled
 
             self._posterior = rescaled(self._posterior, self._new_bank, self._launches)

@@ -19,11 +19,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuner.core.search.by_time import Launch
 from tuner.core.search.posterior import Array, Posterior
 
-#: factors of the pooled noise, with equal prior probabilities up to RARE_SD
+#: factors of the noise in the filters, with equal prior probabilities up to RARE_SD
 SCALES = np.array([1.0, 1.6, 2.5, 4.0, 6.3])
 RARE_SD = 0.12  #: noise of a launch, on the logarithmic scale, that few layouts exceed
 _LEAST_VARIANCE = 1e-20  #: launches that are exactly equal have no variance
@@ -49,7 +50,7 @@ class OwnScales:
     """The pairs of scales of the leader and of each layout."""
 
     weights: Array  #: logarithms; (filters, layouts, leader's scale, layout's scale)
-    #: (layouts, leader's scale, layout's scale): variance of the gap as a multiple of the pooled one
+    #: (layouts, leader's scale, layout's scale): variance of the gap as a multiple of that in the filters
     wider: Array
     limits: Array  #: largest likelihood ratio of each layout
     df: float
@@ -59,8 +60,8 @@ class OwnScales:
     ) -> Array:
         """Return the likelihood ratio of "not *above* at all" to the best fit for *only* these layouts.
 
-        *above* and *variance*: (filters, layouts); the variance is by the pooled noise. The result is over
-        all filters and a multiple of `limits`: up to 1 a layout counts as worse.
+        *above* and *variance*: (filters, layouts); the variance is by the noise in the filters. The result is
+        over all filters and a multiple of `limits`: up to 1 a layout counts as worse.
         """
         ratio = np.exp(_log_sum(self._logs(above, variance, only)) - _log_sum(self.weights[:, only]))
         found: Array = posterior.weight @ ratio / self.limits[only]
@@ -134,25 +135,34 @@ def noise_scales(posterior: Posterior) -> Array:
     most.
     """
     df = posterior.own_df
-    variance = posterior.weight @ posterior.own_squares * posterior.noise_scale / np.maximum(df, 1)
+    variance = posterior.weight @ posterior.own_squares * posterior.noise_scale / np.where(df > 0, df, 1)
     scales, rest = np.ones(len(df)), df > 0
     while True:
         counted = np.minimum(df, FEW_DF) * rest
         n_others = counted.sum() - counted
         of_others = (counted @ variance - counted * variance) / np.maximum(n_others, 1)
         known = rest & (df >= FEW_DF) & (n_others >= FEW_DF) & (of_others > _ROUNDING)
+        known &= _is_clear(df, variance, n_others, of_others)
         ratio = np.maximum(variance, _ROUNDING) / np.maximum(of_others, _ROUNDING)
         evidence = np.where(known, df * (ratio - 1 - np.log(ratio)), 0.0)
         clearest = int(np.argmax(evidence))
-        if evidence[clearest] < CLEAR:
+        if not known[clearest]:
             break
         rest[clearest] = False
     if not rest.any():
         return scales
     usual = counted @ variance / counted.sum()
-    own = ~rest & (df > 0)
-    scales[own] = (df[own] * variance[own] / usual + FEW_DF) / (df[own] + FEW_DF)
+    apart = ~rest & (df > 0)
+    scales[apart] = (df[apart] * variance[apart] / usual + FEW_DF) / (df[apart] + FEW_DF)
     return scales
+
+
+def _is_clear(df: Array, variance: Array, n_others: Array, of_others: Array) -> NDArray[np.bool_]:
+    """Return whether each variance differs from that of the others, by the ratio of their likelihoods."""
+    own, others, n = np.maximum(variance, _ROUNDING), np.maximum(of_others, _ROUNDING), df + n_others
+    both = np.maximum((df * own + n_others * others) / np.maximum(n, 1), _ROUNDING)
+    found: NDArray[np.bool_] = n * np.log(both) - df * np.log(own) - n_others * np.log(others) >= CLEAR
+    return found
 
 
 def _log_sum(logs: Array) -> Array:

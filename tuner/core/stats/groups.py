@@ -71,7 +71,7 @@ def launches_to_decide(
     gap: float,
     *,
     n_of: tuple[int, int],
-    launch_variance: float,
+    launch_variances: tuple[float, float],
     reaches: tuple[float, float],
     within: float,
 ) -> int:
@@ -82,22 +82,25 @@ def launches_to_decide(
     Args:
         gap: distance behind the best one, on the logarithmic scale.
         n_of: launches of it and of the best one so far.
-        launch_variance: of one launch, on that scale.
+        launch_variances: of one launch of each, on that scale.
         reaches: standard errors that a difference must pass for all pairs at once, and by itself.
         within: the margin, as a share.
     """
     far, margin = far_gap(within), -log(1 - within)
     room, reach = (gap, reaches[0]) if gap > margin else (far - gap, reaches[1])
     least = max(0, LEAST_LAUNCHES - n_of[0]) + max(0, LEAST_LAUNCHES - n_of[1])
-    if room == inf or not launch_variance:
+    if room == inf or not all(launch_variances):
         return max(1, least)
-    per_launch = (room / reach) ** 2 / launch_variance  # the value that 1 / n + 1 / n_best must fall to
-    few, many = sorted(n_of)
-    left = per_launch - 1 / many
-    if left > 0 and 1 / left <= many:  # launches of the layout with fewer of them are enough
-        return max(1, least, ceil(1 / left - few - 1e-9))
-    each = ceil(2 / per_launch - 1e-9)
-    return max(1, least, 2 * each - few - many)
+    target = (room / reach) ** 2  # the value that the variance of the gap must fall to
+    (large, n_large), (small, n_small) = sorted(
+        zip(launch_variances, n_of, strict=True), key=lambda one: one[0] / one[1] ** 2, reverse=True
+    )
+    left = target - small / n_small
+    if left > 0 and large / left <= n_small * sqrt(large / small):  # launches of one layout are enough
+        return max(1, least, ceil(large / left - n_large - 1e-9))
+    both = sqrt(large) + sqrt(small)
+    more = (ceil(sqrt(one) * both / target - 1e-9) - n for one, n in ((large, n_large), (small, n_small)))
+    return max(1, least, sum(max(0, one) for one in more))
 
 
 def bound(chance: Callable[[float], float], level: float, start: float) -> float:
@@ -233,7 +236,7 @@ class Comparison:
             if error:
                 reaches = (self.limit if half is None else half / error, alone / error)
             n_more = launches_to_decide(
-                gap, n_of=n_of, launch_variance=per_launch, reaches=reaches, within=within
+                gap, n_of=n_of, launch_variances=(per_launch, per_launch), reaches=reaches, within=within
             )
         found = Beside(min(n_of), is_told_apart, exp(-gap), far_doubt)
         is_open = group_of(found, within=within, confidence=self.confidence) == "not-ruled-out"

@@ -158,9 +158,9 @@ def _reaction_note(reaction: UnequalReaction) -> str:
     more = getattr(strongest, reaction.axis) > getattr(weakest, reaction.axis)
     which = f"{'more' if more else 'fewer'} {_AXIS_NAMES[reaction.axis]}"
     return (
-        f"Layouts with {which} react more strongly to the host's speed:"
-        f" at its slowest moment {strongest} did {reaction.strongest_ratio:.3g} times its throughput at the"
-        f" fastest, {weakest} {reaction.weakest_ratio:.3g} times. {_OTHER_HOURS}"
+        f"Layouts with {which} react more strongly to the host's speed: at its slowest moment"
+        f" {strongest} did about {reaction.strongest_ratio:.2g} times its throughput at the fastest,"
+        f" {weakest} {reaction.weakest_ratio:.2g} times. {_OTHER_HOURS}"
     )
 
 

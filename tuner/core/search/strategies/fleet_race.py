@@ -109,7 +109,7 @@ class FleetRace(Racing):
     launch anyway (`References`). The guide is the same as on one host. A free host gets the launch, of the
     leader or its most urgent rival, with the most information on this host, given the expected information of
     running launches; in a strict race also the reference again, if it adds more. On a single host the race is
-    `tuner.core.search.racing.Race`, launch by launch.
+    `tuner.core.search.racing.Race`, launch by launch, as long as no layout's own noise is clearly different.
 
     It ends without an answer if more windows on these hosts cannot give one, because the host-by-layout
     interaction exceeds the margin; then more hosts are needed.
