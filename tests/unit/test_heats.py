@@ -27,6 +27,7 @@ from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
 from tuner.core.windows.slices import Slice
 from tuner.ports import Box, Counting, Launch, Watch
+from tuner.study.first_look import before
 from tuner.study.heat.turns import LONGEST_STEP_S, Cancelled, Resident, Turns
 from tuner.study.run import run_study
 from tuner.study.strategy_driver import replay_study
@@ -406,3 +407,19 @@ def test_else_layouts_run_one_after_the_other(tmp_path: Path, gate: str, slices:
     record, said = turns_of(tmp_path, gate, slices)
     assert (record.n_resident, record.min_window_s) == (1, 60.0)
     assert ("one after the other" in "".join(said)) == (slices == "auto")
+
+
+@pytest.mark.parametrize("own_sd", [0.003, 0.02])
+def test_the_expected_times_are_those_of_a_study_in_slices(own_sd: float) -> None:
+    """Its windows are shorter than one after the other, and two full windows alone follow the race."""
+    noise = Noise(window_sd=0.003, launch_sd=own_sd, sample_sd=0.02)
+    study, clock = heat_study(window_s=600.0, min_window_s=10.0), VirtualClock()
+    began_s = clock.wall_s()
+    store = measured(study, box_with_places(noise, clock))
+
+    of_block = [one for _, one in store.launches() if one.block == 0 and one.heat is not None]
+    first_s = max(one.ended_wall_s or inf for one in of_block) - began_s
+    expected = before(study)
+    assert expected.first_s == pytest.approx(first_s, rel=0.2)
+    assert expected.quickest_s < clock.wall_s() - began_s < expected.longest_s
+    assert before(replace(study, n_resident=1)).longest_s > 1.2 * expected.longest_s

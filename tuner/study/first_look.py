@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from random import Random
+from typing import NamedTuple
 
 from tuner.core.domain.layout import Layout, spread_subset
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
+from tuner.core.windows.slices import MOST_SKIP_SHARE
 from tuner.study.launch.plan_cells import Deadline
 from tuner.study.timetable import before_launches_s, guess_s
 
@@ -72,6 +74,8 @@ SCOUTS = 2  #: usual number of scouts at the edge of a grid
 #: launches of a race after the first block: at most MOST_PER_LAYOUT for each of at most MOST_RIVALS layouts
 #: that may be best, plus MOST_BESIDE (docs/race.md has the numbers of launches of real races)
 MOST_PER_LAYOUT, MOST_RIVALS, MOST_BESIDE = 5, 24, 35
+#: usual standard deviation of one second of slices, as a share of the throughput (docs/slices.md has others)
+USUAL_SECOND_SD = 0.06
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,33 +98,59 @@ def before(study: StudyRecord, n_hosts: int = 1) -> Before:
     facts = study.provenance
     begins = facts.made_by is None and facts.grid_grew is None  #: no earlier study chose this grid
     takes_look = begins and facts.has_first_look
-    beside_s, n = guess_s(study), len(study.layouts)
-    is_race = study.strategy == "race"
-    first_window_s = study.window_s * study.windows_per_launch
-    if is_race:
-        from tuner.core.search.racing import FIRST_WINDOW_S
-
-        first_window_s = _within(study, FIRST_WINDOW_S)
-    n_first = n_of_first_block(study)
+    beside_s, n_first = guess_s(study), n_of_first_block(study)
     ahead_s = beside_s if study.warms_cache else 0.0
     if begins and facts.may_grow:
         ahead_s = SCOUTS * (beside_s + min(60.0, study.shortest_window_s))
     ahead_s += before_launches_s(study)
     if takes_look:
         ahead_s += lasts_s(study)
-    in_a_row = n_first if n_hosts == 1 or not is_race else 1 + ceil((n_first - 1) / n_hosts)
-    first_s = ahead_s + in_a_row * (beside_s + first_window_s)
-    if not is_race:
+    if study.strategy != "race":
+        slices = 1 + MOST_SKIP_SHARE if study.n_resident > 1 else 1.0
+        n, each_s = len(study.layouts), beside_s + slices * study.window_s * study.windows_per_launch
         launches = {"aa": 2, "check": 2}.get(study.strategy, 1) * n * ceil(max(1, study.n_blocks) / n_hosts)
-        all_s = ahead_s + launches * (beside_s + first_window_s)
+        first_s, all_s = (ahead_s + count * each_s for count in (n_first, launches))
         return Before(n_first, None, first_s, all_s, inf if study.strategy == "check" else all_s)
-    from tuner.core.search.racing import N_REPLICATES, SOONER
+    from tuner.core.search.racing import N_REPLICATES
 
-    later_s = beside_s + _within(study, SOONER * sqrt(beside_s * LENGTH_REF_S))
-    most = MOST_PER_LAYOUT * min(n, MOST_RIVALS) + MOST_BESIDE
     look_s = lasts_s(study) if takes_look else None
-    quickest_s, longest_s = (first_s + ceil(k / n_hosts) * later_s for k in (N_REPLICATES, most))
+    of_race = _in_turns if study.n_resident > 1 else _one_by_one
+    n_in_a_row, first_each_s, later_s, at_end_s = of_race(study, beside_s, n_first, n_hosts)
+    first_s = ahead_s + n_in_a_row * first_each_s
+    fewest = N_REPLICATES - max(0, n_in_a_row - n_first)  # the first block may repeat a layout
+    most = MOST_PER_LAYOUT * min(len(study.layouts), MOST_RIVALS) + MOST_BESIDE
+    quickest_s, longest_s = (first_s + ceil(k / n_hosts) * later_s + at_end_s for k in (fewest, most))
     return Before(n_first, look_s, first_s, quickest_s, longest_s)
+
+
+class _RaceTimes(NamedTuple):
+    """The launches of a race, in seconds."""
+
+    n_in_a_row: int  #: launches until each layout of the first block was measured
+    first_s: float  #: length of each of them
+    later_s: float  #: length of each later launch
+    at_end_s: float  #: launches after the race
+
+
+def _one_by_one(study: StudyRecord, beside_s: float, n_first: int, n_hosts: int) -> _RaceTimes:
+    from tuner.core.search.racing import FIRST_WINDOW_S, SOONER
+
+    n_in_a_row = n_first if n_hosts == 1 else 1 + ceil((n_first - 1) / n_hosts)
+    later_s = beside_s + _within(study, SOONER * sqrt(beside_s * LENGTH_REF_S))
+    return _RaceTimes(n_in_a_row, beside_s + _within(study, FIRST_WINDOW_S), later_s, 0.0)
+
+
+def _in_turns(study: StudyRecord, beside_s: float, n_first: int, n_hosts: int) -> _RaceTimes:  # noqa: ARG001
+    """Return the launches of a race in slices on one host, whose best layouts run alone at the end."""
+    from tuner.core.search.heat_race import FIRST_WINDOW_S, N_ALONE, USUAL_LAUNCH_SD
+    from tuner.core.search.racing import SOONER
+
+    n_heats = max(1, ceil((n_first - 1) / (study.n_resident - 1)))  # one layout is in each of them
+    usual_s = SOONER * sqrt(beside_s) * USUAL_SECOND_SD / USUAL_LAUNCH_SD
+    first_s, later_s = (
+        beside_s + (1 + MOST_SKIP_SHARE) * _within(study, length_s) for length_s in (FIRST_WINDOW_S, usual_s)
+    )
+    return _RaceTimes(n_first - 1 + n_heats, first_s, later_s, N_ALONE * (beside_s + study.window_s))
 
 
 def n_of_first_block(study: StudyRecord) -> int:
