@@ -15,7 +15,6 @@ from typing import NamedTuple
 from tuner.core.domain.layout import Layout, spread_subset
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
-from tuner.core.windows.slices import MOST_SKIP_SHARE
 from tuner.study.launch.plan_cells import Deadline
 from tuner.study.timetable import before_launches_s, guess_s
 
@@ -106,8 +105,8 @@ def before(study: StudyRecord, n_hosts: int = 1) -> Before:
     if takes_look:
         ahead_s += lasts_s(study)
     if study.strategy != "race":
-        slices = 1 + MOST_SKIP_SHARE if study.n_resident > 1 else 1.0
-        n, each_s = len(study.layouts), beside_s + slices * study.window_s * study.windows_per_launch
+        n, window_s = len(study.layouts), study.window_s * study.windows_per_launch
+        each_s = beside_s + (_in_slices_s(window_s) if study.n_resident > 1 else window_s)
         launches = {"aa": 2, "check": 2}.get(study.strategy, 1) * n * ceil(max(1, study.n_blocks) / n_hosts)
         first_s, all_s = (ahead_s + count * each_s for count in (n_first, launches))
         return Before(n_first, None, first_s, all_s, inf if study.strategy == "check" else all_s)
@@ -148,9 +147,16 @@ def _in_turns(study: StudyRecord, beside_s: float, n_first: int, n_hosts: int) -
     n_heats = max(1, ceil((n_first - 1) / (study.n_resident - 1)))  # one layout is in each of them
     usual_s = SOONER * sqrt(beside_s) * USUAL_SECOND_SD / USUAL_LAUNCH_SD
     first_s, later_s = (
-        beside_s + (1 + MOST_SKIP_SHARE) * _within(study, length_s) for length_s in (FIRST_WINDOW_S, usual_s)
+        beside_s + _in_slices_s(_within(study, length_s)) for length_s in (FIRST_WINDOW_S, usual_s)
     )
     return _RaceTimes(n_first - 1 + n_heats, first_s, later_s, N_ALONE * (beside_s + study.window_s))
+
+
+def _in_slices_s(counted_s: float) -> float:
+    """Return the length of slices with *counted_s* seconds that count."""
+    from tuner.core.windows.slices import MOST_SKIP_SHARE
+
+    return (1 + MOST_SKIP_SHARE) * counted_s
 
 
 def n_of_first_block(study: StudyRecord) -> int:

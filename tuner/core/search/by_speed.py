@@ -37,7 +37,7 @@ _NORMAL_MEDIAN = 0.6745  #: median of the absolute value of a standard normal va
 _AXES: tuple[Axis, ...] = ("processes", "threads", "total_threads")
 
 
-class _Fit(NamedTuple):
+class _DriftFit(NamedTuple):
     """Launches after removal of the layouts' means and the drift; arrays are over launches."""
 
     whitened: Array  #: the inverse covariance times the residuals
@@ -94,7 +94,7 @@ def _repeated(launches: Sequence[Launch]) -> list[Launch]:
     return [one for one in launches if n_of[one.layout] > 1]
 
 
-def _fit(launches: Sequence[Launch], bank: Posterior, likeliest: int) -> _Fit | None:
+def _fit(launches: Sequence[Launch], bank: Posterior, likeliest: int) -> _DriftFit | None:
     """Remove means and drift, with a noise of each layout; None: too few launches to estimate the noise."""
     value, at_s, length_s = (
         np.array([getattr(one, name) for one in launches]) for name in ("log_value", "at_s", "length_s")
@@ -121,7 +121,7 @@ def _fit(launches: Sequence[Launch], bank: Posterior, likeliest: int) -> _Fit | 
     drift = drifts @ whitened
     by_itself = np.einsum("ij,ji->i", drifts, projection) * whitened / np.diag(projection)
     sigma2 = float(value @ whitened) / (df + 1)
-    return _Fit(whitened, projection, drift, drift - by_itself, is_outlier, sigma2, df)
+    return _DriftFit(whitened, projection, drift, drift - by_itself, is_outlier, sigma2, df)
 
 
 def _projection(noise: Array, drifts: Array, of: Array) -> Array:
