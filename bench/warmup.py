@@ -19,8 +19,10 @@ from math import exp, log, sqrt
 from random import Random
 from statistics import fmean, median
 
+from tuner.core.domain.layout import Layout
 from tuner.core.warmup import (
     BATCH,
+    EarlierTransients,
     Steady,
     batch_means,
     detectable_slope,
@@ -206,6 +208,47 @@ def _window_begin(seen: Sequence[float], window_s: int) -> tuple[int, int]:
     return began, again
 
 
+def in_slices(n_series: int) -> None:
+    """When windows of 10 s begin, by their own launch alone and with the study's earlier launches."""
+    rows = []
+    layouts = [Layout(n, 1) for n in range(1, 6)]
+    #: what each layout lacks at first, and its time constant in seconds
+    studies = {
+        "steady": [(0.0, 1.0)] * 5,
+        "5 % over 20 s": [(0.05, 20.0)] * 5,
+        "20 % over 10 s": [(0.2, 10.0)] * 5,
+        "20 % over 30 s": [(0.2, 30.0)] * 5,
+        "each layout differs": [(0.0, 1.0), (0.05, 10.0), (0.2, 10.0), (0.2, 30.0), (0.4, 20.0)],
+    }
+    for noise in (0.03, 0.05, 0.1):
+        for name, of_layouts in studies.items():
+            cells = []
+            for uses_earlier in (False, True):
+                draw = Random(f"{name}/{noise}")
+                begins, biases = [], []
+                for _ in range(max(1, n_series // 100)):
+                    earlier = EarlierTransients()
+                    for n in range(40):
+                        lacks, time_constant_s = of_layouts[n % 5]
+                        true = [1 - lacks * exp(-(second + 0.5) / time_constant_s) for second in range(320)]
+                        seen = noisy(true, noise, draw)
+                        expected = earlier.expected(layouts[n % 5]) if uses_earlier else None
+                        nothing: list[float | None] = [None] * CAP_S
+                        ready = (
+                            n_s
+                            for n_s in range(20, CAP_S)
+                            if has_settled(seen[:n_s], nothing[:n_s], 10, expected)
+                        )
+                        began = next(ready, CAP_S)
+                        earlier.learn(layouts[n % 5], seen[: began + 10])
+                        begins.append(began)
+                        biases.append(fmean(true[began : began + 10]) - 1)
+                cells += [f"{fmean(begins):.0f} s", f"{fmean(biases):+.2%}"]
+            rows.append([f"{noise:g}", name, *cells])
+    head = ("noise/s", "launches", "begins: alone", "bias", "with earlier launches", "bias")
+    table("Windows of 10 s in slices, means of studies of 40 launches", head, rows)
+
+
 def false_alarms(n_series: int) -> None:
     """Steady launches whose noise remembers, or whose windows differ: how often they never settle."""
     rows = []
@@ -276,6 +319,7 @@ def main() -> None:
     print(f"{n_series} series of each kind")
     judged_launches(n_series)
     first_windows(n_series)
+    in_slices(n_series)
     false_alarms(n_series)
     limits()
     costs()

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.warmup import batch_means, remaining_ratio, transient_end, truncation_point, warming_n
+from tuner.core.domain.layout import Layout
+from tuner.core.warmup import (
+    BATCH,
+    EarlierTransients,
+    batch_means,
+    has_settled,
+    remaining_ratio,
+    transient_end,
+    truncation_point,
+    warming_n,
+)
 
 from ..raising import raises
 from ..wording import wording
@@ -96,3 +106,62 @@ def test_a_head_that_does_not_change_the_windows_figure_stays() -> None:
 def test_a_window_of_nothing_is_a_callers_mistake() -> None:
     with raises(ValueError, wording("rank.seconds-them-before-window")):
         warming_n([1.0] * 5, 5)
+
+
+ONE, OTHER = Layout(1, 4), Layout(4, 1)
+
+
+def began(items: list[float], earlier: EarlierTransients | None) -> int:
+    expected = None if earlier is None else earlier.expected(ONE)
+    return next(n for n in range(20, 300) if has_settled(items[:n], [None] * n, 10.0, expected))
+
+
+def learnt(n: int, time_constant_s: float, lacks: float, layout: Layout = ONE) -> EarlierTransients:
+    earlier = EarlierTransients()
+    for seed in range(n):
+        earlier.learn(layout, rising(60, time_constant_s, 0.05, seed, lacks))
+    return earlier
+
+
+@pytest.mark.parametrize("layout", [ONE, OTHER])
+def test_after_steady_launches_a_steady_one_begins_its_windows_sooner(layout: Layout) -> None:
+    launches = [rising(300, 1.0, 0.05, 100 + seed, 0.0) for seed in range(30)]
+    earlier = learnt(20, 1.0, 0.0, layout)
+
+    assert median(began(one, earlier) for one in launches) <= 30
+    assert median(began(one, None) for one in launches) >= 40
+
+
+def test_after_slow_launches_a_slow_one_begins_later_and_is_less_biased() -> None:
+    """With 10 % noise a single launch hides a transient of half a minute."""
+    launches = [rising(300, 30.0, 0.1, 100 + seed, 0.2) for seed in range(30)]
+
+    def bias(earlier: EarlierTransients | None) -> float:
+        return sum(0.2 * math.exp(-began(one, earlier) / 30) for one in launches) / len(launches)
+
+    assert bias(learnt(20, 30.0, 0.2)) < 0.75 * bias(None)
+
+
+def test_a_transient_that_no_earlier_launch_had_counts_in_full() -> None:
+    batches = batch_means(rising(40, 20.0, 0.02, 7, 0.4))
+    alone = remaining_ratio(batches, 2.0)
+
+    assert remaining_ratio(batches, 2.0, learnt(20, 1.0, 0.0).expected(ONE)) >= 0.9 * alone
+
+
+def test_a_few_launches_lead_to_no_expectation() -> None:
+    assert learnt(4, 1.0, 0.0).expected(ONE) is None
+    assert learnt(5, 1.0, 0.0).expected(ONE) is not None
+
+
+def test_with_enough_launches_of_its_own_a_layout_is_expected_to_be_as_they_were() -> None:
+    earlier = learnt(20, 1.0, 0.0, OTHER)
+    for seed in range(10):
+        earlier.learn(ONE, rising(60, 10.0, 0.02, seed, 0.3))
+    own, other = earlier.expected(ONE), earlier.expected(OTHER)
+
+    assert own is not None
+    assert other is not None
+    tested = 8.0 / BATCH
+    assert own[tested].amplitude < -0.2
+    assert abs(other[tested].amplitude) < 0.05

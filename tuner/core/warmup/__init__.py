@@ -6,14 +6,22 @@ file decides while a launch runs. `docs/method/warmup.md` has the claims.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from statistics import fmean, variance
 from typing import TYPE_CHECKING
 
 from tuner.core.defaults import WINDOW_S
-from tuner.core.warmup.transient import BATCH, batch_means, remaining_ratio, transient_end, truncation_point
+from tuner.core.warmup.transient import (
+    BATCH,
+    EarlierTransients,
+    Expected,
+    batch_means,
+    remaining_ratio,
+    transient_end,
+    truncation_point,
+)
 from tuner.core.warmup.verdict import (
     FEWEST,
     NotSettled,
@@ -33,6 +41,7 @@ __all__ = [
     "BATCH",
     "FEWEST",
     "LEAST_S",
+    "EarlierTransients",
     "NotSettled",
     "Steady",
     "Trend",
@@ -66,7 +75,10 @@ STANDARD_ERRORS = 1.5  #: a difference of at most so many standard errors is noi
 
 
 def has_settled(
-    items_per_s: Sequence[float], n_active: Sequence[float | None], window_s: float = WINDOW_S
+    items_per_s: Sequence[float],
+    n_active: Sequence[float | None],
+    window_s: float = WINDOW_S,
+    expected: Mapping[float, Expected] | None = None,
 ) -> bool:
     """Return whether a window of *window_s* seconds may begin now.
 
@@ -80,6 +92,7 @@ def has_settled(
         n_active: the active count in the same seconds, None where it is not known. Never load1, which
             remembers the previous layout for minutes.
         window_s: length of the window; the shorter it is, the more the rest of a transient weighs.
+        expected: transient that earlier launches lead to expect; None: only this launch counts.
 
     Raises:
         ValueError: the two differ in length.
@@ -98,7 +111,7 @@ def has_settled(
         return False
     if not _is_level([count for count in n_active[-len(kept) :] if count is not None]):
         return False
-    return remaining_ratio(batches, window_s / BATCH) <= BIAS_RATIO
+    return remaining_ratio(batches, window_s / BATCH, expected) <= BIAS_RATIO
 
 
 def _is_level(active: Sequence[float]) -> bool:
@@ -191,6 +204,10 @@ class Seen:
         """Take note of a window that counts."""
         self.window_starts.append(len(self.items_per_s))
         self.add(items_per_s, ends_s)
+
+    def since_first_item(self) -> Sequence[float]:
+        """Return the items per second of the warm-up and the valid windows, from the first item on."""
+        return self.items_per_s[first_item(self.items_per_s) :]
 
     def warming_n(self, window: Sequence[float]) -> int:
         """Return how many seconds at the head of the finished *window* are still warm-up."""

@@ -7,9 +7,12 @@ so its time constant is known well, and from it the time at which the rest no lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import exp, sqrt
+from typing import NamedTuple
+
+from tuner.core.domain.layout import Layout
 
 # Where the start-up transient ends: MSER-5.
 #
@@ -61,6 +64,9 @@ UNSEEN_TIME_CONSTANT = 30 / BATCH  #: a slower transient must be visible in the 
 SEEN_GAIN = 6.0  #: variances by which a fit with a transient must be better, before a window begins
 CERTAIN_GAIN = 8.0  #: variances by which it must be better when windows were measured
 LEFT_RATIO = 0.002  #: a transient is over below this share of the mean of the rest
+FEWEST_LAUNCHES = 5  #: fewest earlier launches from which a transient is expected
+FEWEST_LEARNT_BATCHES = 6  #: fewest batches of such a launch
+CONTRADICTS = 2.5  #: standard errors by which a launch's own transient contradicts the expected one
 PLAUSIBLE = 1.0  #: another fit is as good within so many variances: one standard error
 
 
@@ -91,16 +97,23 @@ class _Exponential:
         return self.left_at(batch) * scale * (1.0 - exp(-length / self.time_constant))
 
 
-def remaining_ratio(batches: Sequence[float], window_batches: float) -> float:
+def remaining_ratio(
+    batches: Sequence[float], window_batches: float, expected: Mapping[float, Expected] | None = None
+) -> float:
     """Return a bound of the bias of a window that begins after *batches*, as a share of the level.
 
     It is the largest over the exponentials that fit as well as the best one, to one standard error. A time
     constant above 30 s counts only if it fits clearly: every slow and small transient fits into noise.
 
+    Args:
+        batches: since the first item.
+        window_batches: length of the window.
+        expected: transients of earlier launches: see `EarlierTransients`.
+
     Raises:
         ValueError: fewer than 4 batches.
     """
-    fits = _best_fits(batches)
+    fits = _best_fits(batches) if expected is None else _fits(batches, 0)
     level = _level(batches)
     variance = _variance(fits, level)
     least = min(fit.squares for fit in fits)
@@ -109,10 +122,81 @@ def remaining_ratio(batches: Sequence[float], window_batches: float) -> float:
         worse = (fit.squares - least) / variance
         is_seen = (fit.squares_without - fit.squares) / variance > SEEN_GAIN
         if worse < PLAUSIBLE and (is_seen or fit.time_constant <= UNSEEN_TIME_CONSTANT):
-            error = sqrt((PLAUSIBLE - worse) * variance / fit.spread)
-            left = fit.mean_left(len(batches), window_batches)
-            bound = max(bound, (abs(fit.amplitude) + error) * left / level)
+            own = Expected(fit.amplitude / level, variance / fit.spread / level**2)
+            if expected is not None:
+                own = own.combined(expected[fit.time_constant])
+            error = sqrt((PLAUSIBLE - worse) * own.variance)
+            bound = max(bound, (abs(own.amplitude) + error) * fit.mean_left(len(batches), window_batches))
     return bound
+
+
+class Expected(NamedTuple):
+    """The amplitude of an exponential at the first item, as a share of the level, and its variance."""
+
+    amplitude: float
+    variance: float
+
+    def combined(self, earlier: Expected) -> Expected:
+        """Return this estimate of one launch, combined with the expectation from *earlier* launches.
+
+        An estimate that contradicts the expectation stays as it is.
+        """
+        apart = self.amplitude - earlier.amplitude
+        if apart**2 > CONTRADICTS**2 * (self.variance + earlier.variance):
+            return self
+        share = self.variance / (self.variance + earlier.variance)
+        return Expected(self.amplitude - share * apart, share * earlier.variance)
+
+
+@dataclass(slots=True)
+class EarlierTransients:
+    """The transients of a study's launches so far, as the expectation for its next launch.
+
+    A single launch cannot exclude a small transient for a long time. Windows of seconds would wait for that
+    in each launch. If the earlier launches had similar transients, or none, the next one likely has a similar
+    one: for each time constant, amplitudes are normally distributed around their mean over all launches.
+
+    Source: DerSimonian & Laird, Meta-analysis in clinical trials (1986), for the variance between launches.
+    """
+
+    #: layout and estimates of each launch, by time constant in batches
+    _found: list[tuple[Layout, dict[float, Expected]]] = field(default_factory=list)
+
+    def learn(self, layout: Layout, items_per_s: Sequence[float]) -> None:
+        """Take note of a launch's items per second since its first item, windows included."""
+        batches = batch_means(items_per_s)
+        if len(batches) < FEWEST_LEARNT_BATCHES:
+            return
+        fits, level = _fits(batches, 0), _level(batches)
+        variance = _variance(fits, level) / level**2
+        found = {fit.time_constant: Expected(fit.amplitude / level, variance / fit.spread) for fit in fits}
+        self._found.append((layout, found))
+
+    def expected(self, layout: Layout) -> Mapping[float, Expected] | None:
+        """Return the expectation by time constant, from *layout*'s launches or, if they are few, from all.
+
+        None: there were too few launches.
+        """
+        of_all = [found for _, found in self._found]
+        own = [found for one, found in self._found if one == layout]
+        found = own if len(own) >= FEWEST_LAUNCHES else of_all
+        if len(found) < FEWEST_LAUNCHES:
+            return None
+        return {key: _of_next([of_one[key] for of_one in found]) for key in found[0]}
+
+
+def _of_next(found: Sequence[Expected]) -> Expected:
+    """Return the mean of estimates, and the variance of the next launch's amplitude around it."""
+    n, weights = len(found), [1 / one.variance for one in found]
+    total = sum(weights)
+    middle = sum(weight * one.amplitude for weight, one in zip(weights, found, strict=True)) / total
+    squares = sum(weight * (one.amplitude - middle) ** 2 for weight, one in zip(weights, found, strict=True))
+    own = total - sum(weight**2 for weight in weights) / total
+    between = max(0.0, (squares - (n - 1)) / own)
+    weights = [1 / (one.variance + between) for one in found]
+    total = sum(weights)
+    middle = sum(weight * one.amplitude for weight, one in zip(weights, found, strict=True)) / total
+    return Expected(middle, between + 1 / total)
 
 
 def transient_end(batches: Sequence[float], *, or_trend: bool = False) -> int:

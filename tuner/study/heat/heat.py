@@ -9,6 +9,7 @@ from random import Random
 
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.study import no_memory_for_heat, slices_too_long
+from tuner.core.warmup import EarlierTransients
 from tuner.core.windows.slices import SkipControl, slice_for, turns
 from tuner.ports import Box
 from tuner.study.heat.resident_box import ResidentStop, resident_box
@@ -31,6 +32,7 @@ class Heats:
     stack: ExitStack  #: closes the places at the end
     places: list[Box] = field(default_factory=list)
     skip: SkipControl = field(default_factory=SkipControl)
+    earlier: EarlierTransients = field(default_factory=EarlierTransients)
 
     def run(self, launches: Sequence[tuple[Layout, Make]], most_s: float) -> int:
         """Make *launches* together, as many as fit into memory, and return the number made.
@@ -47,8 +49,9 @@ class Heats:
         turns_ = Turns()
         clock = self.bench.box.clock
         residents = []
+        bench = replace(self.bench, earlier=self.earlier)
         for (layout, make), place in zip(launches, self.places, strict=False):
-            resident = Resident(layout, turns_, clock, _made_at(self.bench, place, make, most_s))
+            resident = Resident(layout, turns_, clock, _made_at(bench, place, make, most_s))
             residents.append(resident)
         try:
             n_made = self._start(residents)

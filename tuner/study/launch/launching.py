@@ -24,6 +24,7 @@ from tuner.core.messages.launch import (
     over_limit,
     several_interpreters,
 )
+from tuner.core.warmup import EarlierTransients
 from tuner.core.warmup.report import CUT
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.core.windows.summary import mean_fixed_work_cpu_s, mean_or_none
@@ -52,6 +53,8 @@ class Workbench:
     #: receives the time that a launch took to stop, in seconds
     stopped: Callable[[float], None] = lambda _lasted_s: None
     said: set[str] = field(default_factory=set)  #: slugs of warnings that are printed only once
+    #: transients of earlier launches; None: each warm-up is judged by its own launch alone
+    earlier: EarlierTransients | None = None
 
     def make(
         self,
@@ -108,6 +111,7 @@ class Workbench:
                     feeder,
                     second=second,
                     brake=brake,
+                    earlier=self.earlier,
                     report=self._warmup_reporter(launch.layout),
                 )
                 warmup = self._warm_up(layout, launch_id, ending)

@@ -15,7 +15,7 @@ from tuner.core.domain.safety_limits import Braked
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.errors import MeasurementError
 from tuner.core.messages import invalid
-from tuner.core.warmup import Seen, has_settled
+from tuner.core.warmup import EarlierTransients, Seen, has_settled
 from tuner.core.windows.summary import window_from
 from tuner.core.windows.validity import find_lost_counts, foreign_limit_of, missing_threads, void_reasons
 from tuner.ports import BrakeWatch, Clock, Counting, Feeder, Launch, Watch
@@ -91,6 +91,7 @@ class RunningLayout:
     feeder: Feeder
     second: SecondCounting | None = None  #: second probe, for the cross-check
     brake: BrakeWatch | None = None  #: None: no safety limits
+    earlier: EarlierTransients | None = None  #: transients of earlier launches; None: they are not used
     #: receives the seconds since warm-up began and the items/s, during the search for a request rate
     report: Callable[[float, float | None], None] = lambda _elapsed_s, _items_per_s: None
     seen: Seen = field(default_factory=Seen)
@@ -117,6 +118,7 @@ class RunningLayout:
         before = begin
         self.seen.unkept.append(sample)
         n_active: list[float | None] = []
+        expected = None if self.earlier is None else self.earlier.expected(self.layout)
         settled: bool | None = None if self.study.warmup_s is not None else False
         for at_s in self._ticks(began_s, lasts_s):
             _, reading, sample, _ = self._look()
@@ -131,7 +133,9 @@ class RunningLayout:
             if stop_requested():
                 settled = None
                 break
-            if settled is False and has_settled(self.seen.items_per_s, n_active, self.study.window_s):
+            if settled is False and has_settled(
+                self.seen.items_per_s, n_active, self.study.window_s, expected
+            ):
                 settled = True
                 break
         self._check(self.launch.problems(), "after its warm-up")
@@ -223,6 +227,8 @@ class RunningLayout:
         if not self.seen.window_starts:
             why = None if launch.settled else "late: throughput was still changing at the cap of its warm-up"
             return replace(launch, unsettled=why)
+        if self.earlier is not None:
+            self.earlier.learn(self.layout, self.seen.since_first_item())
         settling = self.seen.settling()
         return replace(
             launch,
