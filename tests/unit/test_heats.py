@@ -18,13 +18,17 @@ from tuner.adapters.virtual.launch import RunningLayout
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.plan_builder import build_plan, with_turns
 from tuner.bootstrap.configs import settings_of
+from tuner.bootstrap.stores import new_store, open_store
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread, Latencies, Requests
 from tuner.core.domain.service import Gate
 from tuner.core.domain.window import Reading, Usage
+from tuner.core.ranking.anova import blocks_of
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
+from tuner.core.stats.two_way_anova import Observation, fit
+from tuner.core.windows.launch_sums import LaunchTally
 from tuner.core.windows.slices import Slice
 from tuner.ports import Box, Counting, Launch, Watch
 from tuner.study.first_look import before
@@ -423,3 +427,39 @@ def test_the_expected_times_are_those_of_a_study_in_slices(own_sd: float) -> Non
     assert expected.first_s == pytest.approx(first_s, rel=0.2)
     assert expected.quickest_s < clock.wall_s() - began_s < expected.longest_s
     assert before(replace(study, n_resident=1)).longest_s > 1.2 * expected.longest_s
+
+
+def test_the_sums_of_a_stored_study_have_its_groups(tmp_path: Path) -> None:
+    store = measured(heat_study(), box_with_places())
+    groups = [one.group for one in store.sums().launches]
+    assert len(set(groups)) > len({group[:2] for group in groups}) > 1
+
+    with new_store(tmp_path / "s.tuner.db", store.study()) as file:
+        for number, launch in store.launches():
+            assert file.add_launch(launch) == number
+            for window in store.windows():
+                if window.launch_id == number:
+                    file.add_window(number, store.window(number, window.index, window.attempt))
+            file.finish_launch(number, launch)
+    with open_store(tmp_path / "s.tuner.db", read_only=True) as file:
+        assert [one.group for one in file.sums().launches] == groups
+
+
+def test_comparisons_leave_out_what_the_host_did_between_groups() -> None:
+    """The host is at 1.0 and at 0.6 in the two groups of one block; both layouts are equally fast."""
+    one, other, both = Layout(1, 4), Layout(4, 1), Layout(2, 2)
+    seen = [
+        LaunchTally(layout, ("x", 0), n, 1, 10.0, round(1000 * speed), rates=100 * speed, heat=heat)
+        for n, (layout, heat, speed) in enumerate(
+            ((one, 0, 1.0), (both, 0, 1.0), (other, 1, 0.6), (both, 1, 0.6)), start=1
+        )
+    ]
+    block_of = blocks_of(seen, joins_single=True)
+    found = fit(
+        [
+            Observation([one, other, both].index(tally.layout), block_of[tally.launch], log(tally.n_done))
+            for tally in seen
+        ],
+        3,
+    )
+    assert found.effects[0] == pytest.approx(found.effects[1], abs=1e-9)

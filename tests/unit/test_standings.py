@@ -37,3 +37,11 @@ def test_the_order_of_the_list_does_not_matter() -> None:
     seen = launches(*(("x", block) for block in range(9)))
 
     assert blocks_of(seen[::-1], joins_single=True) == blocks_of(seen, joins_single=True)
+
+
+def test_each_group_of_launches_that_took_turns_is_a_block() -> None:
+    seen = launches(*[("x", 0)] * 4, ("x", 1), ("x", 1))
+    for one, heat in zip(seen, (0, 0, 1, 1, None, None), strict=True):
+        one.heat = heat
+
+    assert blocks_of(seen, joins_single=True) == {1: 0, 2: 0, 3: 1, 4: 1, 5: 2, 6: 2}

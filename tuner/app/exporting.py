@@ -223,4 +223,5 @@ def _read_known(file: Path) -> Known:
     with open_store(file, read_only=True) as store:
         longer = longer_numbers(store)
         windows = [one for one in store.windows() if one.launch_id not in longer]
-    return Known(visible(file.name), record, ranking, windows)
+        launches = store.launches()
+    return Known(visible(file.name), record, ranking, windows, launches)

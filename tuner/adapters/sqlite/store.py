@@ -184,7 +184,8 @@ class SqliteStore:
                 lambda ids: self._read(lambda connection: self._windows_of(connection, ids, n_known)),
             )
 
-        return self._read(sums)  # not cached: in addition to all windows they would need too much memory
+        found = self._read(sums)  # not cached: in addition to all windows they would need too much memory
+        return found if self._study.n_resident == 1 else found.with_heats(self.launches())
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         def samples(connection: sqlite3.Connection) -> Sequence[Sample]:

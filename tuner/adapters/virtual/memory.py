@@ -77,7 +77,7 @@ class MemoryStore:
         return records
 
     def sums(self) -> Sums:  # noqa: D102
-        return tally(self.windows())
+        return tally(self.windows()).with_heats(self.launches())
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         return self.window(launch_id, index, attempt).samples

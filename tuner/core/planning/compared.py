@@ -11,7 +11,7 @@ from random import Random
 from typing import Literal
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S
 from tuner.core.errors import ConfigError
 from tuner.core.planning.differences import Difference, differences
@@ -95,6 +95,7 @@ class Known:
     study: StudyRecord
     ranking: Ranking
     windows: Sequence[WindowRecord]
+    launches: Sequence[tuple[int, LaunchRecord]] = ()
 
     @property
     def best(self) -> Layout | None:
@@ -209,7 +210,7 @@ def _layouts(known: Known) -> str:
 
 
 def _tallies(known: Known) -> Sequence[LaunchTally]:
-    return tally(known.windows).launches
+    return tally(known.windows).with_heats(known.launches).launches
 
 
 def _side(known: Known, tallies: Sequence[LaunchTally], figure: Figure, idle: set[Layout]) -> Side:

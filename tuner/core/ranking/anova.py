@@ -166,18 +166,19 @@ def launch_value(launch: LaunchTally, objective: str) -> float:
 def blocks_of(launches: Sequence[LaunchTally], *, joins_single: bool) -> dict[int, int]:
     """Return the block of each launch, by its id, numbered in order of appearance.
 
+    Launches that take turns have a block for each group, because only they shared a state of the host.
     Adaptive strategies often launch one layout at a time: a block of one launch cannot separate the host from
     the layout. *joins_single* makes a block of every four such launches that follow one another on a host:
     changes of the host within such a block are noise, changes from one to the next drop out.
     """
-    size = Counter(one.block for one in launches)
+    size = Counter(one.group for one in launches)
     numbers: dict[object, int] = {}
     single: Counter[str] = Counter()
     found = {}
     for one in sorted(launches, key=lambda one: one.launch):
         box, _ = one.block
-        key: object = one.block
-        if joins_single and size[one.block] == 1:
+        key: object = one.group
+        if joins_single and size[one.group] == 1:
             key = (box, "joined", single[box] // _JOINED)
             single[box] += 1
         found[one.launch] = numbers.setdefault(key, len(numbers))

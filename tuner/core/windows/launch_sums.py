@@ -10,7 +10,7 @@ from operator import add, attrgetter
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.window import SUMMED_CLOCKS
 from tuner.core.text.figures import list_names, percent, pluralize
@@ -63,6 +63,12 @@ class LaunchTally:
     n_failed: int = 0
     foreign_cpu_s: float = 0.0  #: CPU time of other processes
     steal_s: float = 0.0  #: time that the hypervisor gave to other guests
+    heat: int | None = None  #: number of the group in its block with which it took turns; None: it ran alone
+
+    @property
+    def group(self) -> tuple[str, int, int | None]:
+        """Return the host, block and group of the launches that shared a state of the host."""
+        return (*self.block, self.heat)
 
     @property
     def mean_load(self) -> float:
@@ -130,6 +136,13 @@ class Sums:
             [one for one in self.void if one.launch in launches],
             self.windows_of,
         )
+
+    def with_heats(self, launches: Iterable[tuple[int, LaunchRecord]]) -> Sums:
+        """Return the sums with the group of each of *launches* that took turns; see `LaunchTally.heat`."""
+        heat_of = {number: launch.heat for number, launch in launches}
+        for one in self.launches:
+            one.heat = heat_of.get(one.launch)
+        return self
 
     def void_of_layouts(self) -> defaultdict[Layout, VoidTally]:
         """Return the invalid windows of each layout."""
