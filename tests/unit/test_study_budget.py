@@ -17,12 +17,15 @@ from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.warmup.report import summarize_settling
+from tuner.study.history import new_launch
 from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.pilot_run import pairs_strategy
 from tuner.study.run import run_study
 from tuner.study.timetable import Timetable, check_budget
 
 from ..raising import raises
 from ..wording import wording
+from .heat_studies import box_with_places, heat_study, measured
 
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
@@ -219,3 +222,51 @@ def test_looking_for_a_number_of_clients_is_part_of_what_the_budget_has_to_hold(
     with pytest.raises(ConfigError):
         check_budget(unknown, block_of(unknown))
     check_budget(known, block_of(known))
+
+
+def in_pairs(
+    store: MemoryStore, clock: VirtualClock, stops: Callable[[], bool] = lambda: False
+) -> MemoryProgress:
+    progress, strategy = MemoryProgress(), pairs_strategy(store.study())
+    run_study(box_with_places(clock=clock), store, progress, PlannedStop(stops), strategy)
+    return progress
+
+
+def spent_s(store: MemoryStore) -> float:
+    return Timetable(store.study(), store.launches(), store.windows()).total_s
+
+
+@pytest.mark.parametrize("troubles", [(), (Trouble("dies", layout=B, block=0, attempt=1),)])
+def test_a_study_in_slices_has_spent_the_time_from_its_first_start_to_its_last_stop(
+    troubles: tuple[Trouble, ...],
+) -> None:
+    clock = VirtualClock()
+    began_s = clock.monotonic_s()
+    store = measured(heat_study(), box_with_places(clock=clock, troubles=troubles))
+
+    assert spent_s(store) == pytest.approx(clock.monotonic_s() - began_s)
+
+
+def test_a_study_in_slices_expects_the_same_rest_live_and_after_resume_as_its_groups_take() -> None:
+    study = heat_study(strategy="all", n_blocks=2, n_resident=2, layouts=(B,))
+    clock, whole = VirtualClock(), MemoryStore(study)
+    live = in_pairs(whole, clock)
+    cut = MemoryStore(study)
+    in_pairs(cut, VirtualClock(), lambda: len(cut.windows()) >= 2)
+    resumed = in_pairs(cut, VirtualClock.resumed(cut))
+
+    last = [launch for _, launch in whole.launches() if launch.block == 1]
+    took_s = max(one.ended_wall_s or 0.0 for one in last) - min(one.started_wall_s for one in last)
+    assert [live.launches[2][3], resumed.launches[0][3]] == pytest.approx([took_s, took_s])
+
+
+def test_a_group_that_was_run_again_after_a_pause_is_charged_for_its_two_runs_only() -> None:
+    store = MemoryStore(heat_study())
+    launch = new_launch(Proposal(A, 20.0, heat=0), (0, 0, 1), "box", 0.0)
+    times_s = [(0.0, 60.0), (4.0, 58.0), (1000.0, 1030.0)]
+    for from_s, to_s in times_s:
+        store.add_launch(replace(launch, started_wall_s=from_s, ended_wall_s=to_s))
+    discarded = replace(launch, block=WARMING_BLOCK, heat=None, started_wall_s=10.0, ended_wall_s=20.0)
+    store.add_launch(discarded)  # it ran during the first run, so its time is not charged twice
+
+    assert spent_s(store) == 90.0

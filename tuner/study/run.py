@@ -269,9 +269,9 @@ class _Study:
             if not rest or not self._plan.timetable.fits([cell.rest for cell in rest]):
                 break
             launches = [(cell.layout, partial(self._launch_resident, cell)) for cell in rest]
-            left_s = self._plan.timetable.left_s
-            most_s = inf if left_s is None else self._box.clock.monotonic_s() + left_s
-            self._heats_in(places).run(launches, most_s)
+            left_s, began_s = self._plan.timetable.left_s, self._box.clock.monotonic_s()
+            self._heats_in(places).run(launches, inf if left_s is None else began_s + left_s)
+            self._plan.timetable.end_heat(self._box.clock.monotonic_s() - began_s)
         for cell in cells:
             self._report_cell(cell)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
 from statistics import fmean
 
@@ -26,11 +26,34 @@ SHORTEST_PROPOSED_S = 5.0  #: shortest window that a hint proposes
 _Place = tuple[int, int]  # block and position
 
 
+@dataclass(slots=True)
+class _Span:
+    """The wall time of a launch, or of launches that took turns."""
+
+    from_s: float
+    to_s: float
+    launches: list[tuple[LaunchRecord, float]]  #: with their counted seconds
+
+    @property
+    def heat(self) -> tuple[int, int, str] | None:
+        """Block, number and host of the heat; None: the launch ran alone."""
+        launch, _ = self.launches[0]
+        return None if launch.heat is None else (launch.block, launch.heat, launch.box)
+
+    @property
+    def lasted_s(self) -> float:
+        return self.to_s - self.from_s
+
+    def is_within(self, other: _Span) -> bool:
+        """Return whether it began during *other*."""
+        return other.from_s <= self.from_s < other.to_s
+
+
 class Timetable:
     """Seconds spent per layout, over all sessions.
 
     The overhead of a launch (all but its valid windows: start, warm-up, stop, failed launches, invalid
-    windows) is expected to stay as it was.
+    windows) is expected to stay as it was. Launches that take turns share the time of their heat.
     """
 
     def __init__(
@@ -45,26 +68,45 @@ class Timetable:
         self._renewed_s = 0.0  # part of the total that an earlier budget covered
         self._beside_s: dict[Layout, dict[_Place, float]] = defaultdict(lambda: defaultdict(float))
         self._session: tuple[float, float, Callable[[], float]] | None = None
-        seen_until: dict[int, float] = {}
-        counted_s: dict[int, float] = defaultdict(float)
-        for window in windows:
-            seen_until[window.launch_id] = window.started_wall_s + window.length_s
-            if not window.void:
-                counted_s[window.launch_id] += window.length_s
-        n_in_turns: Counter[tuple[int, int | None]] = Counter(
-            (launch.block, launch.heat) for _, launch in launches if launch.heat is not None
-        )
-        for launch_id, launch in launches:
-            ended_wall_s = launch.ended_wall_s or seen_until.get(launch_id, launch.started_wall_s)
-            n_alike = n_in_turns[launch.block, launch.heat] or 1  # they shared this time
-            self.add(launch, (ended_wall_s - launch.started_wall_s) / n_alike, counted_s[launch_id])
+        self._in_turns: list[tuple[LaunchRecord, float]] = []  # of the present heat, with counted seconds
+        self._apart_s = 0.0  # duration of launches during the present heat that do not belong to it
+        spans = _spans(launches, windows)
+        alone = [span for span in spans if span.heat is None]
+        for span in alone:
+            self._add_span(span)
+        for heat in _heats(spans):
+            self._add_span(heat)
+            self.end_heat(heat.lasted_s - sum(one.lasted_s for one in alone if one.is_within(heat)))
 
     def add(self, launch: LaunchRecord, duration_s: float, counted_s: float) -> None:
-        """Record a launch of *duration_s* from start to full stop, *counted_s* of it in valid windows."""
+        """Record a launch of *duration_s* from start to full stop, *counted_s* of it in valid windows.
+
+        The duration of a launch that takes turns is recorded by `end_heat`.
+        """
+        if launch.heat is not None:
+            self._in_turns.append((launch, counted_s))
+            return
         duration_s = max(counted_s, duration_s)  # the wall clock may have been changed meanwhile
-        self.total_s += duration_s
+        if self._in_turns:
+            self._apart_s += duration_s
+        self._add(launch, counted_s, duration_s - counted_s)
+
+    def end_heat(self, duration_s: float) -> None:
+        """Share *duration_s*, from the first start of a heat to its last stop, among its launches."""
+        together, self._in_turns = self._in_turns, []
+        beside_s = duration_s - self._apart_s - sum(counted_s for _, counted_s in together)
+        self._apart_s = 0.0
+        for launch, counted_s in together:
+            self._add(launch, counted_s, max(0.0, beside_s) / len(together))
+
+    def _add_span(self, span: _Span) -> None:
+        for launch, counted_s in span.launches:
+            self.add(launch, span.lasted_s, counted_s)
+
+    def _add(self, launch: LaunchRecord, counted_s: float, beside_s: float) -> None:
+        self.total_s += counted_s + beside_s
         if launch.block >= 0 or launch.position > 0:  # not one that only warms the page cache
-            self._beside_s[launch.layout][launch.block, launch.position] += duration_s - counted_s
+            self._beside_s[launch.layout][launch.block, launch.position] += beside_s
 
     def expected_s(self, launches: Iterable[Proposal]) -> float:
         """Estimate the seconds that *launches* take, from earlier launches of the layout, else of all
@@ -128,6 +170,44 @@ class Timetable:
         own_s, after_s = self.expected_s([launch]), self.expected_s(after)
         share_s = left_s * own_s / (own_s + after_s) if own_s + after_s else left_s
         return Deadline(now_s + left_s, now_s + share_s, self.stop_s)
+
+
+def _spans(launches: Sequence[tuple[int, LaunchRecord]], windows: Sequence[WindowRecord]) -> list[_Span]:
+    """Return the wall time of each launch; one without a recorded end ended with its last window."""
+    seen_until: dict[int, float] = {}
+    counted_s: dict[int, float] = defaultdict(float)
+    for window in windows:
+        seen_until[window.launch_id] = window.started_wall_s + window.length_s
+        if not window.void:
+            counted_s[window.launch_id] += window.length_s
+    return [
+        _Span(
+            launch.started_wall_s,
+            launch.ended_wall_s or seen_until.get(number, launch.started_wall_s),
+            [(launch, counted_s[number])],
+        )
+        for number, launch in launches
+    ]
+
+
+def _heats(spans: Iterable[_Span]) -> Iterable[_Span]:
+    """Return the time of each heat, from its first start to its last stop.
+
+    A heat that was cut off, or in which launches failed, ran again with the missing launches: those that
+    began after all others of the heat had ended.
+    """
+    runs: dict[tuple[int, int, str], list[_Span]] = defaultdict(list)
+    for span in spans:
+        if span.heat is None:
+            continue
+        of_heat = runs[span.heat]
+        if of_heat and span.from_s <= of_heat[-1].to_s:
+            run = of_heat[-1]
+            run.to_s = max(run.to_s, span.to_s)
+            run.launches += span.launches
+        else:
+            of_heat.append(replace(span, launches=[*span.launches]))
+    return [run for of_heat in runs.values() for run in of_heat]
 
 
 def guess_s(study: StudyRecord) -> float:

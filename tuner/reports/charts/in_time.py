@@ -164,6 +164,13 @@ class InTime:
     boxes: tuple[str, ...]  #: hosts in the order of their first launch
     #: stretches of time in wall seconds, without the long pauses between them; empty: no launch
     stretches: tuple[Span, ...]
+    #: end of each window in slices, in wall seconds, by its launch and start; other windows have no pauses
+    slices_until: Mapping[tuple[int, float], float] = field(default_factory=dict)
+
+    def ended_s(self, window: WindowRecord) -> float:
+        """Return the wall second at which *window* ended."""
+        until_s = window.started_wall_s + window.length_s
+        return self.slices_until.get((window.launch_id, window.started_wall_s), until_s)
 
 
 def in_time(overview: Overview) -> InTime:
@@ -197,7 +204,44 @@ def in_time(overview: Overview) -> InTime:
         (one.started_wall_s, max(one.started_wall_s, one.ended_wall_s or one.started_wall_s))
         for _, one in overview.launches
     ]
-    return InTime(Series(windows, rates, off), tuple(void), tuple(boxes), stretches_of(spans))
+    return InTime(
+        Series(windows, rates, off),
+        tuple(void),
+        tuple(boxes),
+        stretches_of(spans),
+        _slices_until(overview, windows),
+    )
+
+
+def _slices_until(overview: Overview, windows: Iterable[WindowRecord]) -> dict[tuple[int, float], float]:
+    """Return the ends of *windows*, in time order, whose slices alternate with those of other launches.
+
+    Such a window ends when the next one of its launch starts, or when its launch begins to stop. The duration
+    of that stop is not recorded; it is taken to be the shortest one of a launch that ran alone.
+    """
+    in_turns = {number: one for number, one in overview.launches if one.heat is not None}
+    if not in_turns:
+        return {}
+    alone_s: dict[int, float] = defaultdict(float)
+    of_launch: dict[int, list[WindowRecord]] = defaultdict(list)
+    for window in windows:
+        alone_s[window.launch_id] += window.length_s
+        if window.launch_id in in_turns:
+            of_launch[window.launch_id].append(window)
+    stops_s = [
+        one.ended_wall_s - one.started_wall_s - one.running_after_s - one.warmup_s - alone_s[number]
+        for number, one in overview.launches
+        if one.heat is None and one.ended_wall_s and one.running_after_s and one.warmup_s and not one.error
+    ]
+    stop_s = max(0.0, min(stops_s, default=0.0))
+    until: dict[tuple[int, float], float] = {}
+    for number, own in of_launch.items():
+        ended_s = in_turns[number].ended_wall_s
+        ends_s = [*(one.started_wall_s for one in own[1:]), 0.0 if ended_s is None else ended_s - stop_s]
+        for window, end_s in zip(own, ends_s, strict=True):
+            at_least_s = window.started_wall_s + window.length_s
+            until[number, window.started_wall_s] = max(at_least_s, end_s)
+    return until
 
 
 def _means(of_launch: Mapping[int, list[float]], first: Mapping[int, WindowRecord]) -> dict[int, float]:

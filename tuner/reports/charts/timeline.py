@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -62,6 +62,8 @@ class Moment:
     tooltip: str
     is_best: bool  #: a single window of a layout of rank 1
     lane: int = 0  #: lane of its host
+    row: int = 0  #: place in the lane among windows that took turns, which share its height
+    n_rows: int = 1
 
 
 def timeline_svg(
@@ -154,14 +156,26 @@ def _moments(overview: Overview, seen: InTime, most: int) -> list[Moment]:
     best = {row.layout for row in overview.ranking.of_group("best-or-tied")}
     n_each = max(1, ceil(len(seen.course.windows) / most))
     of_box = seen.course.by_box(seen.boxes)
+    rows = _rows(overview) if n_each == 1 else {}
     return [
-        _moment(part, best, min(lane, _MOST_LANES - 1))
+        _moment(part, seen, best, min(lane, _MOST_LANES - 1), rows)
         for lane, box in enumerate(seen.boxes)  # a mark stands for windows of one host
         for part in of_box[box].parts(n_each)
     ]
 
 
-def _moment(part: Series, best: set[Layout], lane: int) -> Moment:
+def _rows(overview: Overview) -> dict[int, tuple[int, int]]:
+    """Return the place of each launch that took turns among those of its group, and their number."""
+    groups: dict[tuple[str, int, int], list[int]] = defaultdict(list)
+    for number, one in overview.launches:
+        if one.heat is not None:
+            groups[one.box, one.block, one.heat].append(number)
+    return {number: (row, len(own)) for own in groups.values() for row, number in enumerate(own)}
+
+
+def _moment(
+    part: Series, seen: InTime, best: set[Layout], lane: int, rows: Mapping[int, tuple[int, int]]
+) -> Moment:
     windows = part.windows
     rates = [rate for rate in part.rates if rate is not None]
     off = [one for one in part.off if one is not None]
@@ -180,9 +194,10 @@ def _moment(part: Series, best: set[Layout], lane: int) -> Moment:
     else:
         text = f"{first.layout}, block {first.block + 1}: {items(600 * rates[0])} items per 10 min"
         text += f", {format_signed(off[0])} of its mean" if off else ""
+    row, n_rows = rows.get(first.launch_id, (0, 1))
     return Moment(
         from_s=first.started_wall_s,
-        to_s=windows[-1].started_wall_s + windows[-1].length_s,
+        to_s=max(map(seen.ended_s, windows)),
         values=tuple(600 * rate for rate in rates),
         off=tuple(off),
         n_void=len(windows) - len(rates) - n_warming,
@@ -190,6 +205,8 @@ def _moment(part: Series, best: set[Layout], lane: int) -> Moment:
         tooltip=text,
         is_best=len(windows) == 1 and first.layout in best,
         lane=lane,
+        row=row,
+        n_rows=n_rows,
     )
 
 
@@ -212,14 +229,16 @@ def _windows(moment: Moment, axis: TimeAxis, lane: float, name: str) -> str:
     """Return the launch lane: valid windows filled, invalid ones hatched, mixed groups in proportion."""
     left, right = axis(moment.from_s), axis(moment.to_s)
     n = len(moment.values) + moment.n_void + moment.n_warming
-    void = _LANE * moment.n_void / n
-    good = _LANE * len(moment.values) / n
+    height = _LANE / moment.n_rows
+    top = lane + moment.row * height
+    void = height * moment.n_void / n
+    good = height * len(moment.values) / n
     width = max(1.0, right - left - 0.6)
     marks = []
     if good:
-        marks.append(rectangle(left, lane, width, good, class_="counts"))
+        marks.append(rectangle(left, top, width, good, class_="counts"))
     if void:
-        marks.append(rectangle(left, lane + good, width, void, fill=f"url(#{name}-h)", class_="void"))
+        marks.append(rectangle(left, top + good, width, void, fill=f"url(#{name}-h)", class_="void"))
     return with_tooltip("" if n > 1 else moment.tooltip, *marks) if marks else ""
 
 
@@ -248,7 +267,8 @@ def _launches(overview: Overview, seen: InTime, axis: TimeAxis, top: float, most
             right = axis(max(one.ended_wall_s or one.started_wall_s for one in few))
             marks = [rectangle(left, lane - 2, max(1.5, right - left), _LANE + 4, class_="launch")]
             text = str(few[0].layout)
-            if n_each == 1 and width_of(text, SMALL) + 3 <= right - left:
+            is_alone = few[0].heat is None  # names of launches that took turns would overlap
+            if n_each == 1 and is_alone and width_of(text, SMALL) + 3 <= right - left:
                 marks.append(words(text, (left + right) / 2, lane - 6, class_="s m c"))
             if any(one.error is not None for one in few):
                 marks.append(at(left + 4, lane - 8, cross(3)))
@@ -301,8 +321,8 @@ def _drift(overview: Overview, seen: InTime, axis: TimeAxis, drift: Scale) -> It
     for part in parts:
         told_off = [one for one in part.off if one is not None]
         if len(told_off) > 1 and len(parts) > 1:
-            first, last = part.windows[0], part.windows[-1]
-            left, right = axis(first.started_wall_s), axis(last.started_wall_s + last.length_s)
+            first = part.windows[0]
+            left, right = axis(first.started_wall_s), axis(max(map(seen.ended_s, part.windows)))
             mean = fmean(told_off)
             text = f"{len(told_off)} windows: {format_signed(mean)} of their layouts' means"
             yield with_tooltip(text, line(left, drift(100 * mean), right, drift(100 * mean), "drift"))
