@@ -269,6 +269,8 @@ def test_a_layout_to_check_is_one_that_can_be_simulated(typed: Typed) -> None:
         (["aa", "--layout", "1x1", "--repeats", "1"], "--repeats: should be greater than or equal to 2"),
         (["plan", "none.tuner.db"], "there is no study file none.tuner.db"),
         (["plan", "none.tuner.db", "--within", "2%"], "so --within cannot be used"),
+        (["plan", "none.tuner.db", "--slices", "auto"], "there is no study file none.tuner.db"),
+        (["plan", "none.tuner.db", "--slices", "on"], "--slices on: should be auto or off"),
         (["plan", "--pilot", "10"], "--pilot: '10' has no unit"),
         (["plan", "--layouts", "1x1"], "1x1 is the only layout"),
         (["check", "none.tuner.db"], "there is no study file none.tuner.db"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import log, sqrt
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.app.forecasting import turns_of
 from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.errors import ConfigError
 from tuner.core.planning.forecast import (
@@ -26,16 +28,19 @@ from tuner.core.planning.forecast import (
     savings,
     simulate,
 )
-from tuner.core.planning.pilot import PilotLevel
+from tuner.core.planning.pilot import PilotLevel, pilot_of, slices_square
 from tuner.core.planning.replay import ReplayJob, replay
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.suite import Suite, SuiteNoise
+from tuner.core.windows.slices import MOST_RESIDENT, N_BATCHES
 from tuner.reports.plan import Order, Plan, SlicesForecast, plan_facts, render_plan
-from tuner.study.pilot_run import pilot_study, read_pilot
+from tuner.study.pilot_run import pilot_study, read_noise, read_pilot
 from tuner.study.run import run_study
 
 from ..raising import raises
 from ..wording import wording
+from .heat_studies import box_with_places, heat_study
+from .heat_studies import measured as measured_in_turns
 
 GRID = tuple(divisors_grid(4))
 SERVICE = VirtualService({layout: 100.0 + layout.processes for layout in GRID}, settle_s=1.0)
@@ -181,14 +186,23 @@ def test_studies_that_were_cut_off_make_figures_a_lower_bound() -> None:
 
 def test_what_saves_nearly_as_much_is_named_beside_the_first_and_chance_is_not() -> None:
     found = (
-        Saving("launch", 0.5, 0.05, 1.0),
-        Saving("ties", 0.45, 0.05, 1.0),
-        Saving("window", 0.1, 0.02, 1.0),
-        Saving("drift", 0.06, 0.04, 1.0),
+        Saving("launch", 0.5, 0.05, 1.0, 40),
+        Saving("ties", 0.45, 0.05, 1.0, 40),
+        Saving("window", 0.1, 0.02, 1.0, 40),
+        Saving("drift", 0.06, 0.04, 1.0, 40),
     )
 
     assert [one.cause for one in limiting(found)] == ["launch", "ties"]
     assert limiting(found[3:]) == ()
+
+
+def test_one_or_two_simulated_studies_do_not_show_what_limits_a_study() -> None:
+    course = SimulatedStudy(30, 20, 2.0, True, True)
+    shorter = replace(course, hours=1.0)
+
+    assert limiting(savings({0: course}, {"launch": {0: shorter}})) == ()
+    assert limiting((Saving("launch", 0.5, 0.2, 1.0, 2),)) == ()
+    assert limiting((Saving("launch", 0.5, 0.2, 1.0, 40),)) != ()
 
 
 def test_the_usual_margins_are_simulated_beside_the_one_requested() -> None:
@@ -226,12 +240,12 @@ def test_layouts_in_turns_are_simulated_beside_the_requested_study_only() -> Non
     assert [one for one in asked if one.in_turns] == [ForecastOptions("strict", 0.02, in_turns=True)]
 
 
-def plan_in_turns(n_layouts: int, **more: Any) -> Plan:
-    """A plan of 2 h in turns, 9 in 10 within 3 h."""
+def plan_in_turns(n_layouts: int, times: int = 10, **more: Any) -> Plan:
+    """A plan of 2 h in turns, 9 in 10 within 3 h, from three simulated studies or *times* as many."""
     store = measured(Noise(), n_blocks=2, windows_per_launch=2, window_s=60.0)
     pilot = read_pilot(store)
     assert pilot is not None
-    courses = [SimulatedStudy(30, 20, hours, True, True) for hours in (1.0, 2.0, 3.0)]
+    courses = [SimulatedStudy(30, 20, hours, True, True) for hours in (1.0, 2.0, 3.0) * times]
     cost = cost_of(courses, 30.0)
     asked = ForecastOptions("strict", 0.02)
     order = Order("virtual", GRID, "strict", 0.02, 0.95)
@@ -247,6 +261,67 @@ def test_a_plan_in_turns_says_how_many_layouts_and_the_time() -> None:
     assert wording("check.plan-in-turns") in render_plan(plan)
     assert wording("check.plan-upper-limit") in render_plan(plan)
     assert wording("check.plan-upper-limit") not in render_plan(plan_in_turns(3, was_in_turns=True))
+
+
+def test_a_plan_from_few_simulated_studies_does_not_say_what_nine_in_ten_take() -> None:
+    few, many = render_plan(plan_in_turns(3, times=3)), render_plan(plan_in_turns(3))
+
+    assert "9 in 10 in 3 h 00 min" in many
+    assert "3 h 00 min" not in few
+    assert wording("check.plan-few-simulated") in few
+    assert wording("check.plan-few-simulated") not in many
+
+
+def test_a_plan_without_a_limit_gives_the_simulated_times_alone() -> None:
+    plan = plan_in_turns(3)
+    found = (Saving("restart", 0.04, 0.01, 1.92, 30), Saving("window", 0.01, 0.01, 1.98, 30))
+
+    assert wording("check.plan-no-limit") in render_plan(replace(plan, savings=found))
+
+
+@pytest.mark.parametrize("host_sd", [0.0, 0.3])
+def test_the_noise_of_windows_in_turns_is_what_layouts_do_not_share(host_sd: float) -> None:
+    noise = Noise(window_sd=0.0, launch_sd=0.003, sample_sd=0.02, host_sd=host_sd, host_lasts_s=10.0)
+    store = measured_in_turns(heat_study(), box_with_places(noise))
+    pilot, ranked = read_pilot(store), read_noise(store, store.sums())
+
+    assert pilot is not None
+    assert pilot.window is not None
+    assert ranked == (pilot.launch, pilot.window)
+    own, alone = pilot.noise.sample_sd_1s, pilot.noise_alone.sample_sd_1s
+    # items are whole numbers, which adds to the noise of a second, 0.02; the host also changes within a round
+    assert 0.02 < own < (0.15 if host_sd else 0.035)
+    assert (alone > 2 * own) == (host_sd > 0)
+
+
+def test_without_the_noise_of_slices_windows_in_turns_have_no_noise_of_their_own() -> None:
+    store = measured_in_turns(heat_study(), box_with_places())
+    pilot = pilot_of(store.windows(), store.sums().launches, launch_s=1.0, in_slices=None)
+
+    assert pilot is not None
+    assert pilot.window is None
+
+
+def test_launches_of_a_group_differ_in_one_less_than_their_number() -> None:
+    store = measured_in_turns(heat_study(), box_with_places())
+    launches = [one for _, one in store.launches() if one.heat is not None]
+    square = slices_square(launches)
+
+    assert square is not None
+    n_groups = len({(one.block, one.heat) for one in launches})
+    assert square.df == (N_BATCHES - 1) * (len(launches) - n_groups)
+    assert square.value == pytest.approx(fmean((one.noise_of_second_ratio or 0.0) ** 2 for one in launches))
+
+
+def test_layouts_that_ran_one_after_the_other_are_forecast_in_turns_if_requested() -> None:
+    alone = replace(measured(Noise(), n_blocks=1).study(), n_resident=1)
+    in_turns = heat_study()
+    file = Path("s.tuner.db")
+
+    assert turns_of(alone, file, None) == (1, "")
+    assert turns_of(alone, file, "auto")[0] == MOST_RESIDENT
+    assert turns_of(in_turns, file, None) == turns_of(in_turns, file, "auto") == (3, "")
+    assert turns_of(in_turns, file, "off") == (1, "")
 
 
 def test_a_plan_of_layouts_that_cannot_take_turns_says_why() -> None:

@@ -16,9 +16,10 @@ from tuner.core.model.prediction.extrapolation import CalibratedRange
 from tuner.core.model.prediction.shapes import shape_bests, shape_of
 from tuner.core.model.prediction.trust import Trusted, TrustedLayout
 from tuner.core.stats.interval import Estimate
-from tuner.reports.model.prediction import Predicted
+from tuner.reports.model.prediction import Predicted, prediction_sentences
 from tuner.reports.model.shapes import render_shapes, shapes_facts
 
+from ..wording import wording
 from .test_report_model import JOINT
 
 pytestmark = pytest.mark.pythons
@@ -65,6 +66,21 @@ def test_the_best_of_each_shape_stands_beside_the_best_of_all() -> None:
         ("1x8", "threads", "slower"),
     ]
     assert found[1].of_best == pytest.approx(0.97)
+
+
+def test_the_best_shape_is_that_of_the_predicted_best_if_larger_layouts_count_as_equal() -> None:
+    one = trusted({"1x4": 100.0, "2x2": 100.05, "4x1": 100.08, "2x4": 60.0}, "2x2,4x1")
+    found = shape_bests([one])
+
+    assert [(str(each.row.layout), each.standing) for each in found] == [
+        ("1x4", "best"),
+        ("2x2", "as-good"),
+        ("4x1", "as-good"),
+    ]
+    (sentence,) = prediction_sentences(predicted(one))
+    assert wording("model.larger-ones-give-as-much") in sentence
+    (clear,) = prediction_sentences(predicted(trusted({"4x1": 100.0, "2x2": 99.0}, "2x2")))
+    assert clear.startswith("4x1 is predicted best; 1 other layout may be as good")
 
 
 def test_variants_stand_in_one_table_and_only_intervals_that_part_tell_them_apart() -> None:

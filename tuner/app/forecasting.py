@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tuner.bootstrap.wire import Say, Session
     from tuner.config.study import StudySettings
     from tuner.core.domain.records import StudyRecord
-    from tuner.core.domain.strategy import Kind
+    from tuner.core.domain.strategy import Kind, Slices
     from tuner.core.planning.forecast import Basis, ForecastOptions, SimulatedStudy
     from tuner.core.planning.pilot import Pilot
     from tuner.reports.plan import Order, Plan, SlicesForecast
@@ -71,8 +71,14 @@ def begin_pilot(
     return new_session(settings, record, file)
 
 
-def forecast_of(file: Path) -> tuple[StudyRecord, Plan | Unknown]:
-    """Simulate the planned study of *file*; return its record, and a forecast or the reason for none."""
+def forecast_of(file: Path, slices: Slices | None = None) -> tuple[StudyRecord, Plan | Unknown]:
+    """Simulate the planned study of *file*; return its record, and a forecast or the reason for none.
+
+    *slices*: whether to simulate it in turns, too; None: as in the file.
+
+    Raises:
+        ConfigError: *slices* is auto, but it cannot be found out here whether layouts can take turns.
+    """
     from tuner.bootstrap import stores
     from tuner.core.defaults import WITHIN
     from tuner.core.planning.forecast import CAUSES, ForecastOptions, cost_of, questions, savings
@@ -82,6 +88,8 @@ def forecast_of(file: Path) -> tuple[StudyRecord, Plan | Unknown]:
     with stores.open_store(file, read_only=True) as store:
         record, pilot = store.study(), read_pilot(store)
     asked = _asked(record)
+    if slices is not None:
+        asked = asked.model_copy(update={"slices": slices})
     kind: Kind = asked.kind or "strict"
     within = WITHIN if asked.within is None else asked.within
     if pilot is None:
@@ -91,7 +99,8 @@ def forecast_of(file: Path) -> tuple[StudyRecord, Plan | Unknown]:
         )
         order = Order(record.service, _layouts(record, asked), kind, within, asked.confidence)
         return record, Unknown(order, why)
-    basis = _basis(record, asked, pilot)
+    n_resident, why_not = turns_of(record, file, slices)
+    basis = _basis(record, asked, pilot, n_resident)
     began_s = time.monotonic()
     courses = _simulated(basis, questions(kind, within, in_turns=basis.n_resident > 1))
     known = {question: list(rows.values()) for question, rows in courses.items() if rows}
@@ -109,34 +118,49 @@ def forecast_of(file: Path) -> tuple[StudyRecord, Plan | Unknown]:
         max_window_s=basis.max_window_s,
         computed_s=time.monotonic() - began_s,
         grows=_growth(file, record, basis.layouts),
-        slices=_slices(record, file, asked, basis, known.get(ForecastOptions(kind, within, in_turns=True))),
+        slices=_slices(
+            record, asked, basis, why_not, known.get(ForecastOptions(kind, within, in_turns=True))
+        ),
     )
+
+
+def turns_of(record: StudyRecord, file: Path, slices: Slices | None) -> tuple[int, str]:
+    """Return the most layouts that take turns in the planned study, and why only one (empty: unknown)."""
+    from tuner.app.plan_builder import stored_settings
+    from tuner.bootstrap.parts.gates import takes_turns
+    from tuner.core.domain.records import is_simulated
+
+    if slices == "off":
+        return 1, ""
+    if record.n_resident > 1:
+        return record.n_resident, ""
+    is_unknown = record.provenance.is_fleet or record.config.lacks_secrets
+    if slices is None and (_asked(record).slices != "auto" or is_unknown):
+        return 1, ""
+    settings = stored_settings(record, file, "tuner plan CONFIG --slices auto")
+    n_resident, why = takes_turns(
+        settings, is_simulated=is_simulated(record), on_fleet=record.provenance.is_fleet
+    )
+    return (1 if slices is None else n_resident), why
 
 
 def _slices(
     record: StudyRecord,
-    file: Path,
     asked: StudySettings,
     basis: Basis,
+    why_not: str,
     simulated: Sequence[SimulatedStudy] | None,
 ) -> SlicesForecast | None:
     """Forecast the planned study if layouts take turns; None: slices are not requested."""
-    from tuner.app.plan_builder import stored_settings
-    from tuner.bootstrap.parts.gates import takes_turns
     from tuner.core.planning.forecast import cost_of
     from tuner.reports.plan import SlicesForecast
 
-    if record.n_resident == 1:
-        if asked.slices != "auto":
-            return None
-        if record.provenance.is_fleet or record.config.lacks_secrets:
-            return SlicesForecast(1, None)
-        settings = stored_settings(record, file, "tuner plan CONFIG --slices auto")
-        return SlicesForecast(1, None, takes_turns(settings, is_simulated=False)[1])
+    if basis.n_resident == 1:
+        return SlicesForecast(1, None, why_not) if asked.slices == "auto" else None
     return SlicesForecast(
-        min(record.n_resident, len(basis.layouts)),
+        min(basis.n_resident, len(basis.layouts)),
         None if not simulated else cost_of(simulated, basis.launch_s),
-        was_in_turns=record.provenance.made_by != "tuner plan",
+        was_in_turns=record.n_resident > 1 and record.provenance.made_by != "tuner plan",
     )
 
 
@@ -174,7 +198,7 @@ def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
     )
 
 
-def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
+def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot, n_resident: int) -> Basis:
     from tuner.core.defaults import SHORTEST_IN_TURNS_S, SHORTEST_WINDOW_S
     from tuner.core.planning.forecast import Basis, draw_surfaces
 
@@ -183,15 +207,16 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     return Basis(
         layouts=layouts,
         surfaces=tuple(draw_surfaces(layouts, pilot.levels, N_SURFACES, asked.seed)),
-        noise=pilot.noise,
+        noise=pilot.noise_alone,
         launch_s=pilot.launch_s,
         min_window_s=shortest_s,
         max_window_s=asked.window,
         confidence=asked.confidence,
         cores=record.cores,
         seed=asked.seed,
-        n_resident=record.n_resident,
+        n_resident=n_resident,
         min_window_in_turns_s=asked.min_window or min(SHORTEST_IN_TURNS_S, asked.window),
+        noise_in_turns=pilot.noise,
     )
 
 

@@ -24,7 +24,7 @@ from tuner.cli.shared.options import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from tuner.core.domain.strategy import Slices
 
 
 _LAYOUTS = "Layouts"
@@ -109,6 +109,7 @@ def plan(
     from tuner.cli.shared.option_parsing import (
         check_as_it_is,
         check_no_measuring_options,
+        parse_slices,
         service_options,
         typed_options,
     )
@@ -122,8 +123,9 @@ def plan(
             "metrics": metrics,
             "metrics-file": metrics_file,
         }
-        check_no_measuring_options(config, options, {**of_new, **others})
-        return _forecast(config, as_json=as_json)
+        options.pop(("study", "slices"), None)
+        check_no_measuring_options(config, options, {**of_new, **others}, allowed="--slices")
+        return _forecast(config, parse_slices(slices), as_json=as_json)
     from tuner.app.forecasting import begin_pilot
     from tuner.app.measuring import measure
     from tuner.app.session import resume_session
@@ -142,16 +144,16 @@ def plan(
     code, _ = outcome = measure(session, strategy_of(session.record), echo_err, metrics_options)
     if not kept(session, outcome, "tuner plan", simulate) or code in CUT_OFF:
         return code
-    return _forecast(session.file, as_json=as_json)
+    return _forecast(session.file, None, as_json=as_json)
 
 
-def _forecast(file: Path, *, as_json: bool) -> int:
+def _forecast(file: Path, slices: Slices | None, *, as_json: bool) -> int:
     """Print the estimated duration of the study of *file*; return the exit code."""
     from tuner.app.forecasting import forecast_of
     from tuner.cli.shared.output import echo, echo_err
     from tuner.reports.plan import Plan, plan_facts, render_plan, unknown_facts
 
-    record, result = forecast_of(file)
+    record, result = forecast_of(file, slices)
     if isinstance(result, Plan):
         echo(record, render_plan(result), plan_facts(result), as_json=as_json)
         return 0

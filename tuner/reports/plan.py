@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Kind
 from tuner.core.model.diagnosis.text import short
-from tuner.core.planning.forecast import CAP_WINDOWS, Cause, Cost, ForecastOptions, Saving, limiting
+from tuner.core.planning.forecast import (
+    CAP_WINDOWS,
+    FEWEST_FOR_P90,
+    LEAST_SAVED,
+    Cause,
+    Cost,
+    ForecastOptions,
+    Saving,
+    limiting,
+)
 from tuner.core.planning.pilot import DRIFT_TAU_S, Pilot
 from tuner.core.search.growth import MAY_HELP, corner_of
 from tuner.core.stats.interval import Estimate
@@ -90,9 +99,9 @@ def render_plan(plan: Plan) -> str:
             percent(question.within),
             str(question.kind),
             _count(cost.mean_windows, known=cost.is_mean_known),
-            _count(cost.p90_windows, known=cost.is_p90_known),
+            _count(cost.p90_windows, known=cost.is_p90_known) if cost.shows_p90 else "-",
             _time(cost.mean_hours, known=cost.is_mean_known),
-            _time(cost.p90_hours, known=cost.is_p90_known),
+            _time(cost.p90_hours, known=cost.is_p90_known) if cost.shows_p90 else "-",
             str(cost.n),
         )
         for question, cost in sorted(
@@ -126,27 +135,35 @@ def limit_sentence(plan: Plan) -> str:
     """Return a sentence on the limits of the requested study."""
     asked = f"within {percent(plan.order.within)}, {plan.order.kind}"
     limits = limiting(plan.savings)
-    hours = plan.costs[ForecastOptions(plan.order.kind, plan.order.within)].mean_hours
+    cost = plan.costs[ForecastOptions(plan.order.kind, plan.order.within)]
+    hours = cost.mean_hours
     if not plan.savings:
         return (
             f"The limiting factor ({asked}) is unknown: there was too little time to simulate so"
             " many layouts."
         )
     if not limits:
+        n_studies = pluralize(min(one.n for one in plan.savings), "simulation")
         return (
-            f"Limiting factor ({asked}): none alone. Half of any one noise would not certainly save 5 % of"
-            " the time; most of the time is needed to measure each layout once."
+            f"Limiting factor ({asked}): none found in {n_studies}. With one cause halved at a time, no"
+            f" study was certainly {percent(LEAST_SAVED)} shorter than"
+            f" {_time(hours, known=cost.is_mean_known)} ({_shorter(plan.savings, hours)})."
         )
     first, *others = limits
     name, advice = _CAUSES[first.cause]
     beside = [saving for saving in plan.savings if saving not in limits]
-    shown = "; ".join(f"{_CAUSES[one.cause][0]} {_time(one.hours)}" for one in [*others, *beside])
+    shown = _shorter([*others, *beside], hours)
     nearly = f" and nearly as much {', '.join(_CAUSES[one.cause][0] for one in others)}" if others else ""
     halved = _HALVED.get(first.cause, "halved").capitalize()
     return (
         f"Limiting factor ({asked}): {name}{nearly}. {halved}, the study would take"
         f" {_time(hours * (1 - first.saved_ratio))} instead of {_time(hours)} ({shown}). {advice}."
     )
+
+
+def _shorter(found: Sequence[Saving], hours: float) -> str:
+    """Return the time with each cause halved, for a study that takes *hours*."""
+    return "; ".join(f"{_CAUSES[one.cause][0]} {_time(hours * (1 - one.saved_ratio))}" for one in found)
 
 
 def slices_sentences(plan: Plan) -> list[str]:
@@ -162,10 +179,11 @@ def slices_sentences(plan: Plan) -> list[str]:
         return [f"{text}. There was too little time to simulate how long that takes."]
     asked = f"within {percent(plan.order.within)}, {plan.order.kind}"
     time = _time(cost.mean_hours, known=cost.is_mean_known)
-    most = _time(cost.p90_hours, known=cost.is_p90_known)
+    most = f"9 in 10 in {_time(cost.p90_hours, known=cost.is_p90_known)}, " if cost.shows_p90 else ""
     lines = [
-        f"{text} ({asked}): {time} and {_count(cost.mean_windows, known=cost.is_mean_known)} windows, 9 in 10"
-        f" in {most}, with two full windows of layouts alone at the end."
+        f"{text} ({asked}): {time} and {_count(cost.mean_windows, known=cost.is_mean_known)} windows,"
+        f" {most}with two full windows of layouts alone at the end"
+        f" ({pluralize(cost.n, 'simulation')})."
     ]
     if not found.was_in_turns:
         lines.append(
@@ -295,6 +313,8 @@ def _cautions(plan: Plan, asked: Cost) -> list[str]:
     )
     if not asked.is_mean_known:
         found.append(f"> : some simulated studies had no answer after {CAP_WINDOWS} windows.")
+    if not all(cost.shows_p90 for cost in plan.costs.values()):
+        found.append(f"- : fewer than {FEWEST_FOR_P90} simulated studies give no value for 9 in 10.")
     return found
 
 

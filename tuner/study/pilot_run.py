@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -12,7 +12,7 @@ from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.planning.aa_test import Pair, SelfTest, self_test
-from tuner.core.planning.pilot import Pilot, batch_square, noise_of, pilot_of
+from tuner.core.planning.pilot import Pilot, batch_square, noise_of, pilot_of, slices_square
 from tuner.core.search.strategies.recheck import Pairs
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import MeanSquare
@@ -91,6 +91,7 @@ def read_pilot(store: Store) -> Pilot | None:
         launch_s=launch_s,
         objective=study.objective,
         within_window=partial(_within_windows, store, windows, study.objective),
+        in_slices=_in_slices(store, of_launches, study.objective),
         confidence=study.confidence,
     )
 
@@ -104,8 +105,19 @@ def read_noise(store: Store, sums: Sums) -> tuple[Estimate, Estimate | None] | N
         return _within_windows(store, sums.windows_of(some), study.objective)
 
     return noise_of(
-        sums.launches, objective=study.objective, within_window=within_window, confidence=study.confidence
+        sums.launches,
+        objective=study.objective,
+        within_window=within_window,
+        in_slices=_in_slices(store, {one.launch for one in sums.launches}, study.objective),
+        confidence=study.confidence,
     )
+
+
+def _in_slices(store: Store, numbers: Collection[int], objective: str) -> MeanSquare | None:
+    """Return the variance of one second of those launches *numbers* that took turns; None: unknown."""
+    if objective != "throughput":
+        return None
+    return slices_square(launch for number, launch in store.launches() if number in numbers)
 
 
 def _within_windows(store: Store, windows: Sequence[WindowRecord], objective: str) -> MeanSquare | None:

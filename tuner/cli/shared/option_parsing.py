@@ -107,16 +107,23 @@ def parse_slices(text: str | None) -> Slices | None:
     raise ConfigError(f"--slices {text}: should be {' or '.join(known)}")
 
 
-def check_no_measuring_options(file: Path, options: Options, others: Mapping[str, object | None]) -> None:
-    """Reject measuring options for a results file, which is only printed; *others* maps names to values.
+def check_no_measuring_options(
+    file: Path, options: Options, others: Mapping[str, object | None], *, allowed: str | None = None
+) -> None:
+    """Reject measuring options for a results file, which is only read; *others* maps names to values.
+
+    *allowed* is the only option of a study that can be used with it.
 
     Raises:
         ConfigError: there are such options.
     """
     if named := [option.option for option in options.values()] + _typed(others):
+        leave = "Leave it out"
+        if allowed is not None:
+            leave += f": the settings are those of the file, and only {allowed} can differ"
         raise ConfigError(
             f"{file} is a finished measurement, so {', '.join(named)} cannot be used",
-            hint="Leave it out. To continue an interrupted study, use --resume FILE alone.",
+            hint=f"{leave}. To continue an interrupted study, use --resume FILE alone.",
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 from random import Random
 from statistics import fmean, stdev
 from typing import Literal
@@ -24,6 +24,7 @@ from tuner.core.planning.replay import run
 from tuner.core.search.heat_race import N_ALONE, HeatRace
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.suite import Suite, SuiteNoise
+from tuner.core.stats.quantiles import student_t_quantile
 
 MARGINS = (0.01, 0.02, 0.05)
 KINDS: tuple[Kind, ...] = ("strict", "calibrated")
@@ -33,6 +34,8 @@ Cause = Literal["launch", "window", "drift", "restart", "ties"]
 CAUSES: tuple[Cause, ...] = ("launch", "window", "drift", "restart", "ties")
 NEARLY = 0.8  #: a cause that saves this share of the first one's saving is named with it
 LEAST_SAVED = 0.05  #: smallest saving, as a share, that makes a cause a limit
+SURE = 0.95  #: confidence that such a saving is not chance
+FEWEST_FOR_P90 = 10  #: fewer simulated studies do not show what nine in ten need
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Basis:
 
     layouts: tuple[Layout, ...]
     surfaces: tuple[tuple[float, ...], ...]  #: items/s, one row per surface, in the order of *layouts*
-    noise: SuiteNoise
+    noise: SuiteNoise  #: of layouts that run one after the other
     launch_s: float
     min_window_s: float
     max_window_s: float
@@ -60,6 +63,7 @@ class Basis:
     seed: int
     n_resident: int = 1  #: most layouts that take turns; 1: they cannot take turns
     min_window_in_turns_s: float = 0.0
+    noise_in_turns: SuiteNoise | None = None  #: of layouts that take turns; None: as *noise*
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,11 @@ class Cost:
         return self.n_cut_off == 0
 
     @property
+    def shows_p90(self) -> bool:
+        """Whether there are enough studies for `p90_windows` and `p90_hours`."""
+        return self.n >= FEWEST_FOR_P90
+
+    @property
     def is_p90_known(self) -> bool:
         """Whether at least nine in ten studies had an answer."""
         return self.n_cut_off <= self.n - ceil(0.9 * self.n)
@@ -107,6 +116,7 @@ class Saving:
     saved_ratio: float  #: saved share of the hours, on the same surfaces; may be negative by chance
     se: float  #: standard error of saved_ratio
     hours: float  #: duration of the study with the cause halved, hours
+    n: int  #: number of simulated studies that were compared
 
 
 def questions(kind: Kind, within: float, *, in_turns: bool = False) -> list[ForecastOptions]:
@@ -125,6 +135,8 @@ def questions(kind: Kind, within: float, *, in_turns: bool = False) -> list[Fore
 def simulate(basis: Basis, question: ForecastOptions, row: int) -> SimulatedStudy:
     """Simulate one study on surface *row*; all questions get the same random noise."""
     noise, launch_s, surface = basis.noise, basis.launch_s, basis.surfaces[row]
+    if question.in_turns and basis.noise_in_turns is not None:
+        noise = basis.noise_in_turns
     match question.halved:
         case "launch":
             noise = replace(noise, launch_sd=noise.launch_sd / 2)
@@ -200,14 +212,19 @@ def savings(
         # Standard error of a ratio of means, by the delta method
         spread = [one - ratio * other for one, other in zip(after, before, strict=True)]
         se = stdev(spread) / sqrt(len(rows)) / fmean(before) if len(rows) > 1 else 0.0
-        found.append(Saving(cause, 1 - ratio, se, fmean(after)))
+        found.append(Saving(cause, 1 - ratio, se, fmean(after), len(rows)))
     return tuple(sorted(found, key=lambda one: -one.saved_ratio))
 
 
 def limiting(found: Iterable[Saving]) -> tuple[Saving, ...]:
     """Return the cause that limits the study and those nearly as strong; *found* is sorted; may be empty."""
-    kept = [one for one in found if one.saved_ratio >= max(LEAST_SAVED, 2 * one.se)]
+    kept = [one for one in found if one.saved_ratio >= max(LEAST_SAVED, _chance(one))]
     return tuple(one for one in kept if one.saved_ratio >= NEARLY * kept[0].saved_ratio)
+
+
+def _chance(one: Saving) -> float:
+    """Return the largest saving that chance explains; a single study shows none."""
+    return student_t_quantile((1 + SURE) / 2, one.n - 1) * one.se if one.n > 1 else inf
 
 
 # Plausible throughput surfaces of a service, given the measured levels of some layouts.

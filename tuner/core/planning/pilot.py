@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, log, sqrt
 from statistics import fmean
 
 from tuner.core.defaults import CONFIDENCE
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import WindowRecord
+from tuner.core.domain.records import LaunchRecord, WindowRecord
 from tuner.core.ranking.anova import blocks_of, launch_value
 from tuner.core.search.suite import DRIFT_STEP_S, SuiteNoise
 from tuner.core.stats.interval import Estimate, LaunchMean
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 from tuner.core.stats.variance import MeanSquare, estimate_noise, estimate_sd, estimate_sd_beyond
 from tuner.core.windows.launch_sums import LaunchTally
+from tuner.core.windows.slices import N_BATCHES
 
 DRIFT_TAU_S = 3600.0  #: assumed time constant of the host's drift, which a pilot is too short to estimate
 
@@ -34,7 +35,8 @@ class Pilot:
     """The noise of a study. Standard deviations are ratios of the throughput."""
 
     levels: Mapping[Layout, PilotLevel]
-    #: noise of one window of *window_s*; None: not separable from the noise of launches
+    #: noise of one window of *window_s*, of layouts that took turns without the changes that they shared;
+    #: None: not separable from the noise of launches
     window: Estimate | None
     launch: Estimate  #: noise between launches; includes the noise of windows if *window* is None
     drift: Estimate | None  #: drift of the host between blocks; None: there was one block
@@ -46,6 +48,8 @@ class Pilot:
     n_launches: int
     n_blocks: int
     confidence: float
+    #: noise of a window of *window_s* that other layouts do not share; None: as *window*
+    window_alone: Estimate | None = None
 
     @property
     def noise(self) -> SuiteNoise:
@@ -53,7 +57,15 @@ class Pilot:
 
         Noise within a launch is assumed to average out over time: four times the length has half the noise.
         """
-        window = 0.0 if self.window is None else self.window.mean or 0.0
+        return self._noise(self.window)
+
+    @property
+    def noise_alone(self) -> SuiteNoise:
+        """The same for layouts that run one after the other, whose windows share no changes."""
+        return self._noise(self.window if self.window_alone is None else self.window_alone)
+
+    def _noise(self, of_window: Estimate | None) -> SuiteNoise:
+        window = 0.0 if of_window is None else of_window.mean or 0.0
         return SuiteNoise(
             launch_sd=self.launch.mean or 0.0,
             sample_sd_1s=window * sqrt(self.window_s),
@@ -69,6 +81,7 @@ def pilot_of(
     launch_s: float,
     objective: str = "throughput",
     within_window: Callable[[], MeanSquare | None] = lambda: None,
+    in_slices: MeanSquare | None = None,
     confidence: float = CONFIDENCE,
 ) -> Pilot | None:
     """Read a study as a pilot; None: no layout was launched twice, so the noise of launches is unknown.
@@ -80,6 +93,7 @@ def pilot_of(
         objective: the figure to maximise.
         within_window: returns the variance of one second within a window, as a ratio of the throughput; it is
             called if no launch has two windows to compare.
+        in_slices: the same for launches that took turns, without the changes that they shared.
         confidence: of the intervals.
     """
     compared = _compare(measured, objective)
@@ -87,7 +101,7 @@ def pilot_of(
         return None
     tallies, block_of, layouts = compared.tallies, compared.block_of, compared.layouts
     residual, fitted = compared.residual, compared.fitted
-    launch, window = compared.noise(within_window, confidence)
+    launch, window = compared.noise(within_window, in_slices, confidence)
     drift = estimate_noise(compared.launches, fitted, confidence).drift
     n_of: dict[int, int] = defaultdict(int)
     for one in compared.launches:
@@ -107,6 +121,7 @@ def pilot_of(
         n_launches=len(tallies),
         n_blocks=len(set(block_of.values())),
         confidence=confidence,
+        window_alone=compared.window_alone(within_window, confidence),
     )
 
 
@@ -115,11 +130,12 @@ def noise_of(
     *,
     objective: str = "throughput",
     within_window: Callable[[], MeanSquare | None] = lambda: None,
+    in_slices: MeanSquare | None = None,
     confidence: float = CONFIDENCE,
 ) -> tuple[Estimate, Estimate | None] | None:
     """Estimate only `Pilot.launch` and `Pilot.window`, which need no windows; arguments as of `pilot_of`."""
     compared = _compare(measured, objective)
-    return None if compared is None else compared.noise(within_window, confidence)
+    return None if compared is None else compared.noise(within_window, in_slices, confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +158,25 @@ class _Compared:
         """The mean length of a window in seconds."""
         return fsum(one.length_s for one in self.tallies) / sum(one.n_windows for one in self.tallies)
 
-    def noise(
+    @property
+    def took_turns(self) -> bool:
+        """Whether launches took turns, so that most changes of the host are not in the residual."""
+        return any(one.heat is not None for one in self.tallies)
+
+    def window_alone(
         self, within_window: Callable[[], MeanSquare | None], confidence: float
+    ) -> Estimate | None:
+        """Estimate `Pilot.window_alone`."""
+        second = within_window() if self.took_turns else None
+        return None if second is None else estimate_sd(second, confidence, per_unit=1 / self.window_s)
+
+    def noise(
+        self, within_window: Callable[[], MeanSquare | None], in_slices: MeanSquare | None, confidence: float
     ) -> tuple[Estimate, Estimate | None]:
         """Estimate `Pilot.launch` and `Pilot.window`."""
-        second = _per_second(self.tallies, self.launches) or within_window()
+        second = in_slices
+        if not self.took_turns:
+            second = _per_second(self.tallies, self.launches) or within_window()
         if second is None:
             return estimate_sd(self.residual, confidence), None
         share = fmean([1 / one.length_s for one in self.tallies])
@@ -181,6 +211,21 @@ def batch_square(rates: Sequence[Sequence[float]], batch_s: float) -> MeanSquare
             squares += fsum((rate / mean - 1) ** 2 for rate in of_window)
             df += len(of_window) - 1
     return MeanSquare(squares / df * batch_s, df) if df else None
+
+
+def slices_square(launches: Iterable[LaunchRecord]) -> MeanSquare | None:
+    """Estimate the variance of one second of *launches* that took turns, without the changes that they
+    shared; None: it is unknown.
+
+    Of n launches in a group, n - 1 differ independently.
+    """
+    groups: defaultdict[tuple[str, int, int], list[float]] = defaultdict(list)
+    for one in launches:
+        if one.heat is not None and one.noise_of_second_ratio is not None:
+            groups[one.box, one.block, one.heat].append(one.noise_of_second_ratio**2)
+    squares = [square for own in groups.values() for square in own]
+    df = (N_BATCHES - 1) * sum(len(own) - 1 for own in groups.values())
+    return MeanSquare(fmean(squares), df) if df else None
 
 
 def _launch_mean(one: LaunchTally, number: Mapping[Layout, int], block: int, objective: str) -> LaunchMean:

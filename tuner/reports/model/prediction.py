@@ -10,7 +10,7 @@ from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.calibrated import Calibrated, Measured
 from tuner.core.model.machine import Machine
-from tuner.core.model.prediction.trust import Trusted, TrustedLayout, order_of
+from tuner.core.model.prediction.trust import ALIKE, Trusted, TrustedLayout, order_of
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize, render_size
@@ -74,19 +74,27 @@ def prediction_sentences(predicted: Predicted) -> list[str]:
     """Return the predicted best, layouts that may be as good, and extrapolations, a sentence each."""
     trusted = predicted.trusted
     level = percent(trusted.confidence)
+    best = f"{trusted.best} is predicted best{_but_larger(trusted)}"
     if len(trusted.rows) == 1:
         found = [f"{trusted.best} is the only layout to predict."]
     elif trusted.as_good:
         others = pluralize(len(trusted.as_good), "other layout")
-        found = [
-            f"{trusted.best} is predicted best; {others} may be as good ({level}): "
-            f"{list_names(trusted.as_good)}."
-        ]
+        found = [f"{best}; {others} may be as good ({level}): {list_names(trusted.as_good)}."]
     else:
-        found = [f"{trusted.best} is predicted best, and all others slower ({level})."]
+        found = [f"{best}, and all others slower ({level})."]
     if predicted.today is not None and predicted.today.best != trusted.best:
         found.append(f"Today it is {predicted.today.best}.")
     return found
+
+
+def _but_larger(trusted: Trusted) -> str:
+    """Return words on larger layouts whose figure is above that of the best but counts as equal."""
+    per_s = {row.layout: row.throughput_per_s.mean or 0.0 for row in trusted.rows}
+    above = [layout for layout, own in per_s.items() if own > per_s[trusted.best]]
+    if not above:
+        return ""
+    give = "gives" if len(above) == 1 else "give"
+    return f" ({list_names(above)} {give} at most {percent(ALIKE)} more, with more threads or processes)"
 
 
 def memory_sentences(predicted: Predicted) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tuner.core.domain.layout import Layout
-from tuner.core.model.prediction.trust import Trusted, TrustedLayout, order_of
+from tuner.core.model.prediction.trust import Trusted, TrustedLayout, best_first
 
 Shape = Literal["processes", "threads", "both"]
 SHAPES: tuple[Shape, ...] = get_args(Shape)
@@ -38,19 +38,17 @@ def shape_of(layout: Layout) -> Shape:
 
 
 def shape_bests(predictions: Sequence[Trusted]) -> list[ShapeBest]:
-    """Return the best layout of each predicted shape, the largest throughput first.
+    """Return the best layout of each predicted shape, best first; of one prediction, `Trusted.best` is it.
 
     Args:
         predictions: one for each variant of a service, for the same host.
     """
-    found: list[tuple[int, Shape, TrustedLayout]] = []
-    for place, one in enumerate(predictions):
-        in_order = [one.rows[at] for at in order_of([row.layout for row in one.rows], one.middle)]
-        for shape in SHAPES:
-            own = [row for row in in_order if shape_of(row.layout) == shape]
-            if own:
-                found.append((place, shape, own[0]))
-    found.sort(key=lambda each: -_mean(each[2]))
+    every = [(place, row) for place, one in enumerate(predictions) for row in one.rows]
+    order = best_first([row.layout for _, row in every], [_mean(row) for _, row in every])
+    first: dict[tuple[int, Shape], TrustedLayout] = {}
+    for place, row in (every[at] for at in order):
+        first.setdefault((place, shape_of(row.layout)), row)
+    found = [(place, shape, row) for (place, shape), row in first.items()]
     if not found:
         return []
     best_place, _, best = found[0]

@@ -52,7 +52,7 @@ LOAD_SD = 0.06
 CONVOY_LOAD_SD = 0.13
 _NEARLY_IDLE = 0.1  #: share of idle cores from which busy cores are as uncertain as throughput
 _CONVOY = 0.9  #: share of the time for which the GIL is held, above which there is a convoy
-_ALIKE = 0.001  #: relative difference of throughputs that counts as equal; the model is less exact
+ALIKE = 0.001  #: relative difference of throughputs that counts as equal; the model is less exact
 _N_DRAWS = 40  #: number of draws of the demands that are solved
 _N_SCORES = 51  #: number of normal quantiles for the remaining uncertainty around each draw
 _LEAST_DRAWS = 9
@@ -78,7 +78,7 @@ class Trusted:
     """Predictions of layouts, with their uncertainty."""
 
     rows: tuple[TrustedLayout, ...]  #: rows in the order of the requested layouts
-    best: Layout  #: layout with the largest predicted throughput
+    best: Layout  #: layout with the largest predicted throughput; of equal ones, the smallest
     as_good: tuple[Layout, ...]  #: layouts that may be as good as *best*, likeliest first
     middle: Prediction  #: prediction without intervals
     confidence: float
@@ -173,11 +173,16 @@ def predict_with_intervals(
 
 def order_of(layouts: Sequence[Layout], middle: Prediction) -> list[int]:
     """Return places of *layouts*, largest throughput first; if equal, fewest threads first."""
-    logs = np.log(middle.throughput_per_s)
+    return best_first(layouts, middle.throughput_per_s)
+
+
+def best_first(layouts: Sequence[Layout], throughput_per_s: Sequence[float] | Array) -> list[int]:
+    """Return the places of *layouts* as `order_of` does."""
+    logs = np.log(throughput_per_s)
     found: list[int] = []
     left = sorted(range(len(layouts)), key=lambda at: -logs[at])
     while left:
-        alike = [at for at in left if logs[at] >= logs[left[0]] - _ALIKE]
+        alike = [at for at in left if logs[at] >= logs[left[0]] - ALIKE]
         found += sorted(alike, key=lambda at: (layouts[at].total_threads, layouts[at].processes, layouts[at]))
         left = left[len(alike) :]
     return found
