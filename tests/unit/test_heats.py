@@ -23,7 +23,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread, Latencies, Requests
 from tuner.core.domain.service import Gate
-from tuner.core.domain.window import Reading, Usage
+from tuner.core.domain.window import Reading, Sample, Usage
 from tuner.core.ranking.anova import blocks_of
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
@@ -32,6 +32,7 @@ from tuner.core.windows.launch_sums import LaunchTally
 from tuner.core.windows.slices import Slice
 from tuner.ports import Box, Counting, Launch, Watch
 from tuner.study.first_look import before
+from tuner.study.heat.resident_box import _Watch
 from tuner.study.heat.turns import LONGEST_STEP_S, Cancelled, Resident, Turns
 from tuner.study.run import run_study
 from tuner.study.strategy_driver import replay_study
@@ -74,6 +75,36 @@ def test_a_window_in_turns_counts_only_its_own_time_and_items() -> None:
         assert window.n_done / window.length_s == pytest.approx(RATES[window.layout], rel=0.06)
         assert window.service_cpu_s / window.length_s == pytest.approx(RATES[window.layout] * 0.1, rel=0.06)
         assert window.foreign_cpu_s < 0.05 * window.length_s
+        assert window.n_active_from_load1 is None
+
+
+class CountedTasks:
+    """A sampler that counts as many active tasks as it is told."""
+
+    n_active = 0
+
+    def sample(self, reading: Reading) -> Sample:
+        return Sample(reading.at_s, 0, 0, 50.0, 50.0, 50.0, self.n_active)
+
+
+def test_load_averages_of_a_window_in_turns_forget_the_warm_up() -> None:
+    clock, tasks, seen = VirtualClock(), CountedTasks(), []
+
+    def work(resident: Resident) -> None:
+        watch = _Watch(tasks, resident)  # type: ignore[arg-type]
+        for tasks.n_active in [9] * 60 + [2] * 5:
+            if tasks.n_active == 2 and len(seen) == 60:
+                watch.begin_window()
+            clock.sleep_until(clock.monotonic_s() + 1.0)
+            sample = watch.sample(Reading(clock.monotonic_s(), 0, 0))
+            seen.append((sample.load1, sample.load5, sample.load15))
+
+    resident = Resident(Layout(1, 1), Turns(), clock, work)
+    resident.start()
+    resident.join()
+
+    assert resident.error is None
+    assert seen == [(9.0, 9.0, 9.0)] * 60 + [(2.0, 2.0, 2.0)] * 5
 
 
 def test_throughput_does_not_depend_on_how_long_a_look_at_the_host_takes() -> None:

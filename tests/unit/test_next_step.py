@@ -28,8 +28,10 @@ from tuner.core.stats.groups import Group
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import Noise
 from tuner.core.text.safe_text import HIDDEN
-from tuner.core.windows.validity import Others
+from tuner.core.windows.other_processes import Others
 from tuner.reports.ranking.next_step import command, remarks_on
+
+from ..wording import key_of, wording
 
 pytestmark = pytest.mark.pythons
 LAYOUTS = "4x2,2x2,1x8"
@@ -95,7 +97,8 @@ FELL = LongerLaunch(
 )
 EDGE = Wider(parse_layout("4x2"), True, 0.04, parse_layouts("4x4,4x8"))
 LOUD, QUIET = (Noise(None, None, None, Estimate(sd)) for sd in (0.175, 0.01))
-BUSY = Others(1.5, {}, 4.0, 0.02)
+BEST = parse_layout("4x2")
+BUSY = Others(1.5, {BEST: 1.5}, {BEST: 0.375}, 4.0, 0.02)
 
 #: what is known -> the step, and its command
 CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
@@ -420,6 +423,25 @@ def test_a_disturbed_host_is_offered_slices_if_the_layouts_can_take_turns(can_sl
 
     assert step.slug == "disturbed"
     assert ("--slices auto" in step.sentence) is can_slice
+
+
+@pytest.mark.parametrize(
+    ("changes", "others", "said"),
+    [
+        ({"n_resident": 4}, replace(BUSY, in_turns=True), wording("rank.usable-as-busy")),
+        ({"n_resident": 4}, replace(BUSY, lost={BEST: 0.0}, in_turns=True), wording("rank.usable-now")),
+        ({"cores": 8, "box_cores": 4.0}, None, wording("rank.usable-once-confirmed")),
+        ({}, None, wording("rank.usable-now")),
+    ],
+    ids=key_of,
+)
+def test_an_answer_is_to_be_used_only_where_it_holds(
+    changes: dict[str, Any], others: Others | None, said: str
+) -> None:
+    step = next_step(study(**changes), ranking(others=others), Facts("s.db"))
+
+    assert step.slug == "export"
+    assert step.sentence.startswith(said)
 
 
 @pytest.mark.parametrize("case", CASES)

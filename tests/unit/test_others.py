@@ -11,9 +11,10 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.ranking.ranking import rank
 from tuner.core.windows.launch_sums import LaunchTally
-from tuner.core.windows.validity import others_of
-from tuner.reports.ranking.evidence import describe_no_evidence, find_weakened
+from tuner.core.windows.other_processes import others_of
+from tuner.reports.ranking.evidence import describe_no_evidence, describe_others, find_weakened
 from tuner.reports.ranking.ranking import render_ranking
+from tuner.reports.ranking.ranking_words import reasons_against, reservations
 
 from ..wording import key_of, wording
 from .test_ranking_limits import TRUTH, WHOLE, study, taken
@@ -21,8 +22,19 @@ from .test_ranking_limits import TRUTH, WHOLE, study, taken
 A, B = Layout(1, 4), Layout(4, 1)
 
 
-def launch(layout: Layout, foreign_cpu_s: float, steal_s: float = 0.0) -> LaunchTally:
-    return LaunchTally(layout, ("box", 0), length_s=100.0, foreign_cpu_s=foreign_cpu_s, steal_s=steal_s)
+def launch(
+    layout: Layout,
+    foreign_cpu_s: float,
+    steal_s: float = 0.0,
+    *,
+    cpu_s: float = 200.0,
+    tuner_cpu_s: float = 0.0,
+) -> LaunchTally:
+    """A window of 100 s; by default, the service fills two cores."""
+    return LaunchTally(
+        layout, ("box", 0), length_s=100.0, foreign_cpu_s=foreign_cpu_s, steal_s=steal_s, cpu_s=cpu_s,
+        tuner_cpu_s=tuner_cpu_s,
+    )  # fmt: skip
 
 
 def test_it_is_the_mean_over_windows_and_counts_what_the_hypervisor_took() -> None:
@@ -47,7 +59,9 @@ def test_it_is_the_mean_over_windows_and_counts_what_the_hypervisor_took() -> No
 def test_the_bar_is_what_can_change_a_result_and_is_let_in_by_an_override_alone(
     cores: float, host_cores: float, can_change: bool, is_no_evidence: bool
 ) -> None:
-    found = others_of([launch(A, 100 * cores), launch(B, 100 * cores)], host_cores, 0.02)
+    layouts = (Layout(1, 24), Layout(24, 1))
+    cpu_s = 100 * (host_cores - cores)
+    found = others_of([launch(x, 100 * cores, cpu_s=cpu_s) for x in layouts], host_cores, 0.02)
 
     assert found is not None
     assert (found.can_change_a_result, found.is_no_evidence) == (can_change, is_no_evidence)
@@ -69,6 +83,38 @@ def test_the_most_lost_is_that_of_the_layout_that_met_the_most() -> None:
     assert found.most_lost == pytest.approx(0.045)
 
 
+def test_a_layout_that_leaves_cores_idle_lost_nothing() -> None:
+    idle = others_of([launch(A, 60.0, cpu_s=100.0), launch(B, 80.0, cpu_s=99.0)], 2.0, 0.02)
+    full = others_of([launch(A, 20.0, cpu_s=178.0), launch(B, 60.0, cpu_s=100.0)], 2.0, 0.02)
+
+    assert idle is not None
+    assert idle.lost == {A: 0.0, B: 0.0}
+    assert not idle.can_change_a_result
+    assert not idle.is_no_evidence
+    assert full is not None
+    assert full.most_lost == pytest.approx(0.1)
+    assert full.is_no_evidence
+
+
+def test_tuner_and_the_hypervisor_help_to_fill_the_cores() -> None:
+    found = others_of([launch(A, 20.0, 20.0, cpu_s=130.0, tuner_cpu_s=20.0)], 2.0, 0.02)
+    idle = others_of([launch(A, 20.0, 20.0, cpu_s=130.0)], 2.0, 0.02)
+
+    assert found is not None
+    assert found.most_lost == pytest.approx(0.2)
+    assert idle is not None
+    assert idle.most_lost == 0
+
+
+def test_a_layout_loses_no_core_that_its_threads_cannot_use() -> None:
+    """One thread used 0.84 of 2 cores and others 0.97: it may have lost 0.16 of one core, not 0.97 of two."""
+    single, children = Layout(1, 1), Layout(1, 1, "children")
+    found = others_of([launch(single, 97.0, cpu_s=84.0), launch(children, 60.0, cpu_s=140.0)], 2.0, 0.02)
+
+    assert found is not None
+    assert found.lost == {single: pytest.approx(0.16), children: pytest.approx(0.3)}
+
+
 def busy(used_s: float, **asked: object) -> tuple[StudyRecord, list[WindowRecord]]:
     """60 s windows on a host of 24 cores."""
     return study(**asked), taken(WHOLE, foreign_cpu_s=used_s)
@@ -86,6 +132,26 @@ def test_windows_that_others_disturbed_are_no_evidence_and_every_export_says_so(
     assert facts["other_processes"]["cores"] == pytest.approx(20.4)
     assert facts["other_processes"]["by_layout"] == dict.fromkeys(TRUTH, pytest.approx(20.4))
     assert wording("rank.no-evidence") in render_ranking(record, ranking, "csv")
+
+
+def test_windows_in_slices_beside_others_are_evidence_for_a_host_as_busy() -> None:
+    record, windows = busy(60 * 20.4, n_resident=4)
+    ranking = rank(record, windows)
+
+    assert ranking.others is not None
+    assert ranking.others.holds_as_busy
+    assert describe_no_evidence(ranking)[0].startswith(wording("rank.holds-as-busy"))
+    assert reservations(record, ranking) == describe_no_evidence(ranking)
+    assert reasons_against(record, ranking) == []
+
+
+def test_the_layout_that_may_have_lost_most_is_named() -> None:
+    record, windows = busy(60 * 1.2)
+    fewer = [replace(one, service_cpu_s=1320.0) if str(one.layout) == "12x2" else one for one in windows]
+    ranking = rank(record, fewer)
+
+    assert describe_others(ranking) == []
+    assert wording("rank.cost-a-layout") in describe_no_evidence(ranking)[0]
 
 
 def test_a_quiet_host_is_evidence_and_its_use_is_said_all_the_same() -> None:

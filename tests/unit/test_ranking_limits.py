@@ -15,6 +15,7 @@ from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.ranking.ranking import rank
+from tuner.reports.charts.trade import cost_of
 
 from ..raising import raises
 from ..wording import start_of, wording
@@ -72,6 +73,18 @@ def test_only_what_is_shown_to_keep_the_limits_has_a_rank() -> None:
     assert got.rows[-1].reason is not None
     assert wording("rank.load-with-interval") in start_of(got.rows[-1].reason)
     assert got.rows[-1].reason.endswith("is beyond 20")
+
+
+def test_the_settled_load_of_a_layout_is_the_figure_that_its_limit_is_compared_with() -> None:
+    windows = taken(WHOLE, load_noise=0.3)
+    for window in windows[::3]:
+        window.n_active_from_load1, window.n_active_mean = None, 7.0  # short windows
+    got = rank(study(), windows, limits=[LOAD])
+
+    for row in got.rows:
+        assert row.verdict is not None
+        assert cost_of(row, "load", None, 24.0) == pytest.approx(row.verdict.findings[0].level)
+    assert len({row.settled_load for row in got.rows}) == len(got.rows)
 
 
 def test_a_second_limit_keeps_more_out_and_the_load_that_remembers_does_not_count() -> None:

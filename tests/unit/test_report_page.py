@@ -21,10 +21,13 @@ from tuner.core.domain.safety_limits import OPTIONS, parse_limits
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import rank
+from tuner.core.windows.other_processes import Others
+from tuner.reports.documents import render_document
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
 from tuner.reports.ranking.first_screen import Starts, among_ties, gains
+from tuner.reports.runbook.document import runbook_page
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, recorded, recorded_overview
 from ..wording import start_of, wording
@@ -195,6 +198,24 @@ def test_the_two_figures_of_load_have_a_name_each_and_are_explained(race_page: s
     assert ">settled load</th>" in race_page
 
 
+def test_the_load_of_a_study_in_slices_is_explained_without_load_of_the_previous_layout() -> None:
+    alone = unescape(render_page(runbook_study.overview()))
+    in_slices = unescape(render_page(runbook_study.overview(runbook_study.study(n_resident=4))))
+
+    assert wording("rank.load-max-mean-most") in alone
+    assert wording("rank.load-max-in-slices") in in_slices
+    assert wording("rank.load-max-mean-most") not in in_slices
+
+
+def test_limits_apply_to_the_settled_load_that_is_shown_unless_it_is_adjusted() -> None:
+    plain = unescape(render_page(runbook_study.overview(costs=())))
+    compared = unescape(render_page(runbook_study.overview(costs=("load",))))
+
+    assert wording("rank.limits-apply-to-it") in plain
+    assert wording("rank.is-adjusted") not in plain
+    assert wording("rank.is-adjusted") in compared
+
+
 def told_to_do(page: Overview | str) -> str:
     """What the page tells to do, as its reader sees it."""
     text = page if isinstance(page, str) else render_page(page)
@@ -340,6 +361,26 @@ def test_what_nobody_should_act_on_is_no_recommendation(changes: dict[str, objec
 
     assert lines[1].startswith(said)
     assert not any("GUNICORN_CMD_ARGS" in line for line in lines)
+
+
+def test_an_answer_in_slices_beside_other_processes_is_for_a_host_as_busy() -> None:
+    seen = runbook_study.overview(current=None)
+    best = seen.ranking.best
+    assert best is not None
+    others = Others(6.0, {best.layout: 6.0}, {best.layout: 0.25}, 24.0, 0.02, in_turns=True)
+    seen = replace(
+        seen, study=replace(seen.study, n_resident=4), ranking=replace(seen.ranking, others=others)
+    )
+    lines = first_screen(seen, rollouts.starts_of(seen))
+    runbook = render_document(runbook_page(seen, rollouts.starts_of(seen)), "markdown")
+
+    assert lines[1] == wording("report.run-as-busy")
+    assert told_to_do(seen).startswith(wording("report.usable-as-busy"))
+    for printed in (unescape(render_page(seen)), runbook):
+        assert wording("rank.holds-as-busy") in printed
+        assert "Do not act" not in printed
+        assert "can be used now" not in printed
+        assert "not evidence" not in printed.lower()
 
 
 def test_a_study_under_way_recommends_nothing_yet(race: Overview) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice, pairwise
+from math import exp
 from random import Random
 from statistics import fmean
 
@@ -14,7 +15,9 @@ from tuner.core.windows.slices import (
     LONGEST_FROZEN_S,
     LONGEST_S,
     MOST_GROWN,
+    LoadInSlices,
     SkipControl,
+    loads_in_slices,
     noise_of_second,
     slice_for,
     turns,
@@ -133,3 +136,26 @@ def test_the_noise_of_a_second_needs_three_rounds_of_several_layouts() -> None:
     assert noise_of_second(rates, [{0: 5.0, 1: 5.0, 2: 5.0}], 1.0) == pytest.approx(0.1 / 2**0.5)
     ended_early = {0: 5.0}
     assert noise_of_second(rates, [{0: 5.0, 1: 5.0, 2: 5.0}, ended_early], 1.0) == pytest.approx(0.1 / 2**0.5)
+
+
+def test_the_load_of_a_short_window_is_about_the_mean_of_its_counts() -> None:
+    counts = [(100.0, 9), (101.0, 1), (102.0, 3), (103.0, 2), (104.0, 4), (105.0, 2)]
+
+    (load,) = loads_in_slices(counts)
+
+    assert load == pytest.approx(fmean(n for _, n in counts[1:]), rel=0.02)
+
+
+def test_a_count_weighs_as_much_as_the_time_since_the_last_one() -> None:
+    load = LoadInSlices(0.0)
+    load.advance(3.0, 2)
+
+    assert load.advance(4.0, 6)[2] == pytest.approx((3 * 2 + 6) / 4, rel=0.01)
+
+
+def test_a_load_average_counts_once_it_covers_a_minute_and_forgets_like_the_kernels() -> None:
+    loads = loads_in_slices([(float(at_s), 8 if at_s <= 300 else 2) for at_s in range(601)])
+
+    assert len(loads) == 541
+    assert max(loads) == pytest.approx(8)
+    assert loads[300] == pytest.approx(2 + 6 * exp(-1), rel=0.01)

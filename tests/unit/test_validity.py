@@ -249,6 +249,17 @@ def test_a_record_has_means_maxima_and_cpu_scaled_to_the_window() -> None:
     assert record.pss_bytes == pytest.approx(200)
 
 
+def test_the_load_of_a_window_in_slices_is_that_of_the_tasks_counted_in_it() -> None:
+    """Load1 of its samples is 99, so an active count computed from load1 would be wrong, too."""
+    counted = [replace(one, load1=99.0, n_active=2 if n else 40) for n, one in enumerate(samples(20))]
+    readings = (Reading(100.0, 0, 0), Reading(120.0, 200, 2))
+    window = window_from(Layout(1, 1), counted, window_of(), readings, index=0, attempt=1, in_slices=True)
+    record = record_of(window, launch_id=1, block=0, box="b")
+
+    assert (record.load1_mean, record.load1_max) == (pytest.approx(2.0), pytest.approx(2.0))
+    assert record.n_active_from_load1 is None
+
+
 def test_what_was_never_seen_has_no_mean() -> None:
     blind = [replace(sample, n_active=None) for sample in samples()]
     readings = (Reading(100.0, 0, 0), Reading(110.0, 200, 2))

@@ -139,7 +139,7 @@ _VOID = ("n_void", "n_short", "void")
 _READ = (*_OF_LAUNCH, *_OWN, *_OTHERS, "is_told", *_VOID, *REQUESTS)
 _FIRST, _LAST = _READ.index("n_windows"), _READ.index("limited_load")
 _FAILED = _READ.index("n_failed")
-_FOREIGN, _STEAL = (_READ.index(name) for name in ("foreign_cpu_s", "steal_s"))
+_FOREIGN, _STEAL, _TUNER = (_READ.index(name) for name in ("foreign_cpu_s", "steal_s", "tuner_cpu_s"))
 _IS_TOLD, _N_VOID, _LATENCIES = (_READ.index(name) for name in ("is_told", "n_void", REQUESTS[0]))
 _told_in = itemgetter(*(_READ.index(name, _FIRST) for name in TOLD))
 _LARGEST = 1e15  #: limit for numbers in a file: `sqlite_checks`
@@ -183,6 +183,7 @@ def sums_of(kept: Iterable[Row]) -> tuple[list[LaunchTally], list[LaunchVoid]]:
             launch = LaunchTally(layout, (box, block), launch_id, *row[_FIRST : _LAST + 1])
             launch.n_failed = row[_FAILED]
             launch.foreign_cpu_s, launch.steal_s = row[_FOREIGN], row[_STEAL]
+            launch.tuner_cpu_s = row[_TUNER]
             if row[_IS_TOLD]:
                 launch.sums = _told_in(row)
             if row[_LATENCIES] is not None:

@@ -13,6 +13,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import FIRST_LOOK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import Sample, Window
 from tuner.core.text.figures import format_block, render_duration, render_rest, until
+from tuner.core.windows.summary import loads_of
 from tuner.ports import Progress
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def render_window(
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
         return f"{where}: invalid window, {reasons}"
-    loads = [sample.load1 for sample in window.samples]
+    loads = loads_of(window)
     active = [sample.n_active for sample in window.samples if sample.n_active is not None]
     parts = [f"{where}: {render_rate(window.throughput_per_s)}"]
     if loads:

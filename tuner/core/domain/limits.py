@@ -260,6 +260,12 @@ def _value_of_launch(windows: Sequence[Watched], name: Quantity) -> float | None
     return max(value, _SMALLEST[name])
 
 
+def mean_load_of_launches(loads: Iterable[float]) -> float | None:
+    """Return the level of load that limits apply to, from the load of each launch; None: there is none."""
+    logs = [log(max(load, _SMALLEST["load"])) for load in loads]
+    return exp(fsum(logs) / len(logs)) if logs else None
+
+
 def _p95_s(requests: Sequence[Requests]) -> float | None:
     found = reduce(Requests.merged, requests).latency_s(0.95) if requests else None
     return None if found is None else max(found, _SMALLEST["p95_s"])

@@ -258,6 +258,7 @@ class Window:
     void: tuple[VoidReason, ...] = ()  #: reasons why the window is invalid; empty: it is valid
     #: requests that ended in it; None: the feeder sends no requests, or does not count them
     requests: Requests | None = None
+    in_slices: bool = False  #: whether other layouts took turns with its own; not stored
 
     @property
     def throughput_per_s(self) -> float:

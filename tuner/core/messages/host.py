@@ -93,20 +93,18 @@ def metrics_file(path: object, error: str | None) -> str:
 
 @warning(
     "host-speed",
-    "tuner measures the host's speed by the CPU time of a fixed computation. A host becomes slower if "
-    "its cores run at a lower clock, or if other programs or virtual machines use the same cores, "
-    "caches or memory.",
-    "The printed throughput is an average over both speeds of the host. The ranking stays valid if "
-    "all layouts became slower or faster by the same share. If possible, measure again on a host "
-    "with constant speed.",
+    "tuner measures the host's speed by the CPU time of a test computation; that of the service may "
+    "change less. It rises at a lower clock, or if other programs or virtual machines use the same "
+    "cores, caches or memory.",
+    "The printed throughput is an average over both speeds. The ranking stays valid if all layouts "
+    "changed by the same share. If possible, measure again on a host with constant speed.",
 )
 def host_speed(host: str, slower: float, least: float, most: float, since: str) -> str:
     """Return the text; *slower*: change of CPU time, *least* and *most*: its interval; *host*: of a fleet."""
-    change = "slower" if slower > 0 else "faster"
     ends = sorted((abs(least), abs(most)))
     return (
-        f"the host{f' {host}' if host else ''} was {percent(abs(slower))} {change} from {since} on: a fixed"
-        f" computation used that much {'more' if slower > 0 else 'less'} CPU time than before"
+        f"the test computation{f' on {host}' if host else ''} took {percent(abs(slower))}"
+        f" {'more' if slower > 0 else 'less'} CPU time from {since} on"
         f" ({100 * ends[0]:.3g} to {percent(ends[1])})"
     )
 

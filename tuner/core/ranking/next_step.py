@@ -372,7 +372,7 @@ def _export(case: Case) -> NextStep | None:
     options = () if case.ranking.current is None else ("--current", str(case.ranking.current))
     return NextStep(
         "export",
-        f"{best.layout} can be used now. This writes a page on how to apply it and how to roll back:",
+        f"{best.layout} {case.usable}. This writes a page on how to apply it and how to roll back:",
         case.of("export", "--into", "RUNBOOK.md", *options, *options_again(case)),
     )
 

@@ -25,7 +25,7 @@ from tuner.core.stats.variance import Noise
 from tuner.core.text.figures import parse_duration
 from tuner.core.warmup.report import NONE_JUDGED, NeverSettled
 from tuner.core.windows.memory_growth import MemoryGrowth
-from tuner.core.windows.validity import Others
+from tuner.core.windows.other_processes import Others
 
 if TYPE_CHECKING:
     from tuner.core.domain.strategy import Claim
@@ -83,6 +83,8 @@ class RankedLayout:
     #: change of throughput during a launch, in means per hour; None: its launches give no estimate
     trend_per_h: Estimate | None = None
     memory_growth: MemoryGrowth | None = None  #: None: its launches are too short, or memory was not measured
+    #: mean over launches, the geometric one, of the load in the long run: the figure that limits apply to
+    settled_load: float | None = None
 
     @property
     def is_kept_out(self) -> bool:

@@ -28,6 +28,7 @@ from tuner.core.domain.limits import (
     Verdict,
     check_seen,
     limits_from,
+    mean_load_of_launches,
     verdict_later,
     verdicts,
 )
@@ -56,8 +57,8 @@ from tuner.core.windows.launch_sums import (
     why_not_ranked,
 )
 from tuner.core.windows.memory_growth import MemoryGrowth
+from tuner.core.windows.other_processes import others_of
 from tuner.core.windows.summary import mean_or_none
-from tuner.core.windows.validity import others_of
 
 if TYPE_CHECKING:
     pass
@@ -170,7 +171,7 @@ def rank(
         never_settled=settling.count,
         settling_facts=settling.facts,
         within=within,
-        others=others_of(tallies, study.box_cores, within),
+        others=others_of(tallies, study.box_cores, within, in_turns=study.n_resident > 1),
         gaps=None if side is None else PairGaps.of(side, confidence),
         axis_names=tuple(axes),
         speed_changes=speed_changes(launches, confidence),
@@ -317,6 +318,7 @@ def _row(
         latency=_latency(layout, [one.requests for one in own if one.requests is not None]),
         trend_per_h=trend_per_h,
         memory_growth=memory_growth,
+        settled_load=mean_load_of_launches(one.mean_load for one in own),
     )
 
 

@@ -18,7 +18,7 @@ from tuner.core.ranking.overview import Ending, Overview
 from tuner.core.ranking.race_result import leader
 from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.search.growth import MAY_HELP, MOST_THREADS, double, growth_of, opens_too_many
-from tuner.core.text.figures import percent, render_exact_duration, render_rest
+from tuner.core.text.figures import percent, pluralize, render_exact_duration, render_rest
 
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import Diagnosis
@@ -51,6 +51,7 @@ _MOST_LAYOUTS = 12  #: most layouts named in a command; a race with more begins 
 NOISY_SD = 0.05  #: standard deviation of throughput between launches of a layout; quiet hosts have 1 to 2 %
 #: share of invalid windows of a study without an answer, above which their cause must be fixed
 MOST_INVALID = 0.25
+AS_BUSY = "on a host as busy as this one"  #: where a result holds if other processes disturbed all layouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,17 @@ class Case:
         """Return whether a layout is named with the requested confidence."""
         claim = self.ranking.claim
         return self.best is not None and (claim is None or claim.answer.reached)
+
+    @property
+    def usable(self) -> str:
+        """Return when or where the named layout can be used, as a part of a sentence."""
+        if self.study.cores > self.study.box_cores:
+            return (
+                f"can be used once a study on a host with {pluralize(self.study.cores, 'core')} confirms it"
+            )
+        others = self.ranking.others
+        where = AS_BUSY if others is not None and others.holds_as_busy else "now"
+        return f"can be used {where}"
 
     @property
     def rivals(self) -> tuple[Layout, ...]:

@@ -63,6 +63,7 @@ class LaunchTally:
     n_failed: int = 0
     foreign_cpu_s: float = 0.0  #: CPU time of other processes
     steal_s: float = 0.0  #: time that the hypervisor gave to other guests
+    tuner_cpu_s: float = 0.0  #: CPU time of tuner, with its load generator
     heat: int | None = None  #: number of the group in its block with which it took turns; None: it ran alone
 
     @property
@@ -201,6 +202,7 @@ def tally(windows: Iterable[WindowRecord]) -> Sums:
         launch.backend_cpu_s += window.backend_cpu_s
         launch.foreign_cpu_s += window.foreign_cpu_s
         launch.steal_s += window.steal_s
+        launch.tuner_cpu_s += window.tuner_cpu_s
         pss_bytes = window.pss_bytes
         if pss_bytes is not None:
             launch.pss_bytes += pss_bytes

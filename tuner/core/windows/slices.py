@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, sqrt
+from math import exp, inf, sqrt
 from random import Random
 from statistics import fmean, stdev
 
@@ -31,6 +31,8 @@ FEWEST_SLICES = 20  #: fewest slices from which the bias is estimated
 GROWS, MOST_GROWN = 1.5, 4.0  #: factor of each growth of the skipped part, and of all together
 FEWEST_ROUNDS = 3  #: fewest rounds of slices from which the noise of a launch is estimated
 N_BATCHES = 5  #: batches of slices from which it is estimated, if there are so many slices
+_MEMORIES_S = (60.0, 300.0, 900.0)  #: time constants of the kernel's load averages
+COVERED_S = 60.0  #: counted time after which a load average of 1 minute counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +168,41 @@ def turns(n: int, random: Random) -> Iterator[list[int]]:
         random.shuffle(rows)
         for row in rows:
             yield [names[number] for number in row]
+
+
+class LoadInSlices:
+    """The load averages of a window in slices, from the active tasks counted since it began.
+
+    They have the time constants of the kernel's, but no initial value: the load before the window has no
+    weight. So load1 of a window of a few seconds is about the plain mean. The kernel updates every 5 s, too
+    seldom for such a window, so here each count stands for the time since the previous one.
+    """
+
+    def __init__(self, now_s: float) -> None:
+        self._at_s = now_s
+        self._parts = [(0.0, 0.0)] * len(_MEMORIES_S)  #: weighted sum of tasks, and the sum of the weights
+
+    def advance(self, now_s: float, n_active: float) -> list[float]:
+        """Return the averages of 1, 5 and 15 minutes, with *n_active* tasks until *now_s*."""
+        passed_s, self._at_s = now_s - self._at_s, now_s
+        keeps = [exp(-passed_s / memory_s) for memory_s in _MEMORIES_S]
+        self._parts = [
+            (kept * tasks + (1 - kept) * n_active, kept * weight + 1 - kept)
+            for kept, (tasks, weight) in zip(keeps, self._parts, strict=True)
+        ]
+        return [tasks / weight if weight > 0 else n_active for tasks, weight in self._parts]
+
+
+def loads_in_slices(counts: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the 1-minute load averages of a window in slices that count for its mean and maximum.
+
+    A load average counts once it covers `COVERED_S`, and in a shorter window only the last one: an earlier
+    one is that of a few counts, and the first that of a single count.
+
+    Args:
+        counts: pairs of the time and the number of active tasks, in time order.
+    """
+    began_s = counts[0][0]
+    load = LoadInSlices(began_s)
+    seen = [(at_s, load.advance(at_s, n_active)[0]) for at_s, n_active in counts]
+    return [load1 for at_s, load1 in seen if at_s - began_s >= COVERED_S] or [seen[-1][1]]

@@ -18,6 +18,7 @@ from tuner.core.domain.window import (
     Window,
     mean_active_from_load1,
 )
+from tuner.core.windows.slices import loads_in_slices
 
 _THREE_LOOKS_S = 15.1  #: time in which the kernel updates load1 three times, in any phase
 
@@ -32,6 +33,7 @@ def window_from(
     index: int,
     attempt: int,
     requests: tuple[Requests | None, Requests | None] = (None, None),
+    in_slices: bool = False,
 ) -> Window:
     """Build a window from its samples; its length is the time between the two readings of the probe.
 
@@ -64,6 +66,7 @@ def window_from(
         readings=readings,
         void=tuple(void),
         requests=None if begin is None or end is None else end.since(begin),
+        in_slices=in_slices,
     )
 
 
@@ -74,7 +77,7 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
     """
     first, last = window.usage[0], window.usage[-1]
     scale = window.length_s / (last.at_s - first.at_s) if last.at_s > first.at_s else 0.0
-    loads = [sample.load1 for sample in window.samples]
+    loads = loads_of(window)
     return WindowRecord(
         launch_id=launch_id,
         block=block,
@@ -100,6 +103,17 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
         requests=window.requests,
         **_clocks(window, scale),
     )
+
+
+def loads_of(window: Window) -> list[float]:
+    """Return the 1-minute load averages whose mean and maximum are the load of the window.
+
+    They are those of its samples; in slices, those of `loads_in_slices`, from the tasks in its slices.
+    """
+    counts = [(one.at_s, one.n_active) for one in window.samples if one.n_active is not None]
+    if window.in_slices and counts:
+        return loads_in_slices(counts)
+    return [sample.load1 for sample in window.samples]
 
 
 def _clocks(window: Window, scale: float) -> dict[str, float | None]:
@@ -129,8 +143,11 @@ def mean_fixed_work_cpu_s(window: Window) -> float | None:
 
 
 def _active_from_load1(window: Window) -> float | None:
-    """Return the active count derived from load1; None if the kernel may have updated load1 only once."""
-    if window.length_s < _THREE_LOOKS_S:
+    """Return the active count derived from load1; None if load1 is not the kernel's, as in slices.
+
+    None also: the kernel may have updated load1 only once.
+    """
+    if window.in_slices or window.length_s < _THREE_LOOKS_S:
         return None
     return mean_active_from_load1(window.samples).mean
 

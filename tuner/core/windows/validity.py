@@ -1,4 +1,4 @@
-"""Whether a window is valid and the reasons if not; CPU of other processes; windows with few items.
+"""Whether a window is valid and the reasons if not; windows with few items.
 
 `tuner.core.messages.invalid` has the texts of the reasons. Reasons of the launch (such as ``worker-died``)
 are passed through.
@@ -6,9 +6,7 @@ are passed through.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import ceil
 
@@ -19,7 +17,6 @@ from tuner.core.domain.requests import Latencies, bucket_limits_ns
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.messages import Message, invalid
 from tuner.core.messages.launch import few_items, mixed_items, short_window, uneven_counts
-from tuner.core.windows.launch_sums import LaunchTally
 
 #: CPU of other processes, in cores; more of it is the largest error of a prediction
 FOREIGN_FLOOR_CORES = 0.15
@@ -203,65 +200,6 @@ def _counts_fell(samples: Sequence[Sample]) -> Iterator[VoidReason]:
         if later.n_failed_total < earlier.n_failed_total:
             yield invalid.counts_fell("failed", earlier.n_failed_total, later.n_failed_total)
             return
-
-
-# CPU that other processes used while windows were measured, and whether it can change a result.
-#
-# Other processes on F of C cores take at most F / C of the throughput of a layout that fills the cores, and
-# nothing of one that waits. So the ratio of two layouts may be in error by F / C, where F is that of the
-# layout with the most. Where this is more than the margin of the answer, a quiet host may give another
-# answer. Where it also exceeds the default limit of a valid window, only an override can have let it in,
-# and the figures are no evidence.
-
-
-@dataclass(frozen=True, slots=True)
-class Others:
-    """CPU used by other processes and the hypervisor during valid windows."""
-
-    cores: float  #: mean over the windows
-    of_layout: Mapping[Layout, float]  #: mean for each layout
-    host_cores: float
-    within: float  #: margin of the results
-
-    @property
-    def share(self) -> float:
-        """Return the share of the cores: the most that a layout loses which fills the cores."""
-        return self.cores / self.host_cores
-
-    @property
-    def spread(self) -> float:
-        """Return the largest difference of the share between two layouts."""
-        found = self.of_layout.values()
-        return (max(found) - min(found)) / self.host_cores if found else 0.0
-
-    @property
-    def most_lost(self) -> float:
-        """Return the largest share of throughput that a layout which fills the cores may have lost."""
-        return max(self.of_layout.values(), default=self.cores) / self.host_cores
-
-    @property
-    def can_change_a_result(self) -> bool:
-        """Return whether a quiet host may give another result."""
-        return self.most_lost > self.within
-
-    @property
-    def is_no_evidence(self) -> bool:
-        """Return whether it also exceeds the default limit of a valid window."""
-        most = self.most_lost * self.host_cores
-        return self.can_change_a_result and most > foreign_limit_cores(self.host_cores)
-
-
-def others_of(launches: Sequence[LaunchTally], host_cores: float, within: float) -> Others | None:
-    """Return the CPU of other processes during *launches*; None if there are none."""
-    used: dict[Layout, float] = defaultdict(float)
-    length: dict[Layout, float] = defaultdict(float)
-    for one in launches:
-        used[one.layout] += max(0.0, one.foreign_cpu_s + one.steal_s)
-        length[one.layout] += one.length_s
-    if not length or host_cores <= 0:
-        return None
-    cores = sum(used.values()) / sum(length.values())
-    return Others(cores, {x: used[x] / length[x] for x in length}, host_cores, within)
 
 
 # Windows with too few items to estimate throughput, and items of very different lengths.

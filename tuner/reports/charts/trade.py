@@ -110,8 +110,7 @@ def cost_of(row: RankedLayout, cost: Cost, front: Front | None, cores: float) ->
         next((place.cost for place in front.places if place.layout == row.layout), None) if front else None
     )
     if cost == "load":
-        seen = row.n_active_from_load1 if row.n_active_from_load1 is not None else row.load1_mean
-        return seen if placed is None else placed
+        return row.settled_load if placed is None else placed
     if cost == "memory":
         seen = row.pss_bytes if placed is None else placed
         return None if seen is None else seen / 1e6

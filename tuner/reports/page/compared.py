@@ -16,7 +16,13 @@ from tuner.reports.ranking.latency import latency_heading, latency_table
 from tuner.reports.ranking.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.ranking.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking.ranking import describe_comparison, reading_table
-from tuner.reports.ranking.ranking_words import SETTLED_TOLD, describe_load, level_of, noise_found
+from tuner.reports.ranking.ranking_words import (
+    ADJUSTED_TOLD,
+    SETTLED_TOLD,
+    describe_load,
+    level_of,
+    noise_found,
+)
 from tuner.reports.text.formats import Table
 
 _WORDS: dict[Cost, str] = {"load": "settled load", "memory": "memory", "cpu": "CPU"}
@@ -107,7 +113,7 @@ def trade_section(overview: Overview, limits: Limits) -> Section:
             continue
         blocks += pictures
         if cost == "load":
-            blocks.append(Text([SETTLED_TOLD], "note"))
+            blocks.append(Text([ADJUSTED_TOLD if front and front.places else SETTLED_TOLD], "note"))
         if front is None or not front.places:
             blocks.append(_costs(overview, cost, limits))
             continue

@@ -140,7 +140,8 @@ def _agreement_note(claim: Claim) -> list[str]:
         f"{seen.layout} / {seen.other} was {seen.in_slices:.3g} in slices and {seen.alone:.3g} alone"
         f" (noise explains {low:.3g} to {high:.3g})"
     )
-    return [f"Slices {'agree with' if seen.holds else 'differ from'} windows alone: {ratios}."]
+    differ = "do not differ significantly" if seen.holds else "differ significantly"
+    return [f"Slices and windows alone {differ}: {ratios}."]
 
 
 def _changed_note(named: Layout, changed: ChangedRatio) -> str:

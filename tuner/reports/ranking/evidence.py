@@ -15,7 +15,8 @@ from tuner.core.messages.host import host_speed
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.text.figures import busy_cores, percent, render_duration
 from tuner.core.windows.layout_check import InnerThreads, describe_extra_threads, inner_threads_of
-from tuner.core.windows.validity import Others, foreign_limit_of
+from tuner.core.windows.other_processes import Others
+from tuner.core.windows.validity import foreign_limit_of
 from tuner.reports.ranking.trends import describe_trends
 
 # Settings that permit disturbances which the defaults exclude; each answer based on them mentions them.
@@ -68,14 +69,18 @@ def others_cores(others: Others) -> str:
 
 
 def describe_no_evidence(ranking: Ranking) -> list[str]:
-    """Return a sentence on why the figures are no evidence; none if they are."""
+    """Return a sentence on why the figures are no evidence for a quiet host; none if they are."""
     others = ranking.others
     if others is None or not others.is_no_evidence:
         return []
+    what = (
+        "These figures hold for a host as busy as this one"
+        if others.holds_as_busy
+        else "Not evidence for this service alone"
+    )
     return [
-        f"Not evidence for this service alone: other processes used {others_cores(others)}. They may have"
-        f" cost a layout that fills the cores up to {_lost(others)} of its throughput on a quiet host, where"
-        " another layout may be best."
+        f"{what}: other processes used {others_cores(others)}. {_cost(others)}, so that another layout may be"
+        " best on a quiet host."
     ]
 
 
@@ -90,10 +95,7 @@ def describe_others(ranking: Ranking) -> list[str]:
     if not others.can_change_a_result:
         return [f"{text}."]
     within = percent(others.within)
-    return [
-        f"{text}. They may have cost a layout that fills the cores up to {_lost(others)} of its throughput on"
-        f" a quiet host; the margin of the result is {within}."
-    ]
+    return [f"{text}. {_cost(others)}; the margin of the result is {within}."]
 
 
 def describe_caveats(study: StudyRecord, ranking: Ranking) -> list[str]:
@@ -106,7 +108,7 @@ def describe_caveats(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 
 def describe_host_speed(ranking: Ranking) -> list[str]:
-    """Return the hosts that became slower or faster during the study, a sentence each."""
+    """Return on which hosts the test computation became slower or faster, a sentence each."""
     found = []
     for one in ranking.speed_changes:
         since = datetime.fromtimestamp(one.from_wall_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -147,10 +149,11 @@ def describe_inner_threads(study: StudyRecord) -> list[str]:
     return describe_extra_threads(inner_threads_of(study), study.box_cores, is_measured=is_measured)
 
 
-def _lost(others: Others) -> str:
-    """Return the largest error of a result that other processes can cause, in two digits."""
-    lost = others.most_lost
-    return f"{100 * lost:.2g} %" if lost < 0.995 else percent(lost)
+def _cost(others: Others) -> str:
+    """Return which layout lost most by other processes, and its largest loss, in two digits."""
+    layout, lost = max(others.lost.items(), key=lambda one: one[1])
+    share = f"{100 * lost:.2g} %" if lost < 0.995 else percent(lost)
+    return f"They may have cost {layout} up to {share} of its throughput"
 
 
 def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.domain.rollout import Rollout
 from tuner.core.domain.strategy import Claim
 from tuner.core.ranking.ranked import RankedLayout, Ranking
-from tuner.core.ranking.step_case import NextStep
+from tuner.core.ranking.step_case import AS_BUSY, NextStep
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.reports.ranking.answer import open_notes
 from tuner.reports.ranking.groups import condition_of, condition_of_claim, group_name
 from tuner.reports.ranking.ranking_cells import interval_cell, memory_cell, times_cell
-from tuner.reports.ranking.ranking_words import level_of, reservations
+from tuner.reports.ranking.ranking_words import holds_as_busy, level_of, reasons_against
 
 # Layouts that are not slower than the best, and the choice among them.
 
@@ -101,7 +101,7 @@ def is_to_act_on(study: StudyRecord, ranking: Ranking, step: NextStep) -> bool:
     """Return whether an operator should apply the answer, given the next *step*."""
     if not is_answered(ranking) or _is_open(ranking, step) or _why_not(study) is not None:
         return False
-    return not is_simulated(study) and step.slug not in _DOUBTFUL and not reservations(study, ranking)
+    return not is_simulated(study) and step.slug not in _DOUBTFUL and not reasons_against(study, ranking)
 
 
 def recommendation(study: StudyRecord, ranking: Ranking, step: NextStep) -> str:
@@ -125,7 +125,7 @@ def recommendation(study: StudyRecord, ranking: Ranking, step: NextStep) -> str:
         return f"Keep {named}, the layout in use."
     if current is not None and current in not_slower(ranking):
         return f"Keep {layout_words(current.layout)} ({current.layout}), the layout in use."
-    return f"Run {named}."
+    return f"Run {named}{f' {AS_BUSY}' if holds_as_busy(ranking) else ''}."
 
 
 def how_sure(ranking: Ranking) -> list[str]:

@@ -30,16 +30,26 @@ LOAD_TOLD = (
     "load (max): mean and maximum of load1, the 1-minute load average, which still includes some load of the"
     " previous layout."
 )
+SLICES_LOAD_TOLD = (
+    "load (max): mean and maximum of load1 or, in slices, of a load average of the tasks that were active in"
+    " the layout's slices."
+)
 OWN_LOAD_TOLD = (
     "load (max): mean and maximum of a load average of the service's tasks alone; the"
     " kernel's is of the host."
 )
 SETTLED_TOLD = "Settled load: load1 in the long run, without load of the previous layout; limits apply to it."
+ADJUSTED_TOLD = (
+    "Settled load: load1 in the long run, without load of the previous layout, adjusted for differences"
+    " between blocks; limits apply to the mean without this adjustment."
+)
 
 
 def describe_load(study: StudyRecord) -> str:
-    """Return the kind of load in a table: the kernel's, or in a container the service's own."""
-    return OWN_LOAD_TOLD if study.provenance.load_of is not None else LOAD_TOLD
+    """Return the kind of load in a table: the kernel's, that of slices, or that of a container's tasks."""
+    if study.provenance.load_of is not None:
+        return OWN_LOAD_TOLD
+    return SLICES_LOAD_TOLD if study.n_resident > 1 else LOAD_TOLD
 
 
 def headline(study: StudyRecord, ranking: Ranking | None = None) -> str:
@@ -122,9 +132,24 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     return [*found, *_not_ranked(ranking)]
 
 
+def holds_as_busy(ranking: Ranking) -> bool:
+    """Return whether the result holds, but only for a host as busy as this one."""
+    return ranking.others is not None and ranking.others.holds_as_busy
+
+
 def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """Return where the ranking does not hold, and reasons not to act on it, a sentence each; usually none."""
+    return [*describe_no_evidence(ranking), *_not_to_act_on(study, ranking)]
+
+
+def reasons_against(study: StudyRecord, ranking: Ranking) -> list[str]:
     """Return reasons not to act on the ranking, a sentence each; usually none."""
-    found = describe_no_evidence(ranking)
+    own = [] if holds_as_busy(ranking) else describe_no_evidence(ranking)
+    return [*own, *_not_to_act_on(study, ranking)]
+
+
+def _not_to_act_on(study: StudyRecord, ranking: Ranking) -> list[str]:
+    found = []
     if ranking.starved:
         found.append(
             f"The load generator's connections were the bottleneck of {list_names(ranking.starved)}: their "

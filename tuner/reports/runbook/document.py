@@ -9,6 +9,7 @@ from tuner.core.domain.records import StudyRecord, is_simulated, simulation_note
 from tuner.core.model.diagnosis.text import short
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
+from tuner.core.ranking.step_case import AS_BUSY
 from tuner.core.text.figures import pluralize
 from tuner.reports.documents.blocks import Block, Bullets, Heading, Note, Paragraph, Picture
 from tuner.reports.ranking.answer import answer_sentence
@@ -23,7 +24,9 @@ from tuner.reports.ranking.pareto import best_by_throughput, front_heading, fron
 from tuner.reports.ranking.ranking import describe_comparison
 from tuner.reports.ranking.ranking_cells import interval_cell, items_cell, load_cell, memory_cell, times_cell
 from tuner.reports.ranking.ranking_words import (
+    ADJUSTED_TOLD,
     SETTLED_TOLD,
+    holds_as_busy,
     level_of,
     notes,
     reservations,
@@ -82,7 +85,8 @@ def runbook_page(
         page += [Note(sentence) for sentence in describe_wider(ranking, step)]
         page += [Paragraph("Change nothing yet."), *next_step]
     else:
-        page += [Paragraph(f"{layout_words(best.layout)} ({best.layout})", True), *_bullets(ranking)]
+        where = f", {AS_BUSY}" if holds_as_busy(ranking) else ""
+        page += [Paragraph(f"{layout_words(best.layout)} ({best.layout}){where}", True), *_bullets(ranking)]
         page += [Note(sentence) for sentence in describe_wider(ranking, step)]
         if step.slug not in OF_RUNBOOK:
             page += next_step
@@ -164,9 +168,9 @@ def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
         return []
     rows = [row for row in ranking.rows if row.n_windows]
     shown = [row for place, row in enumerate(rows) if place < _MOST_ROWS or row.layout == ranking.current]
-    heading = "Figures (not evidence)" if describe_no_evidence(ranking) else "Evidence"
+    is_evidence = holds_as_busy(ranking) or not describe_no_evidence(ranking)
     found: list[Block] = [
-        Heading(heading),
+        Heading("Evidence" if is_evidence else "Figures (not evidence)"),
         *map(Paragraph, describe_no_evidence(ranking)),
         _table(ranking, shown),
     ]
@@ -179,15 +183,14 @@ def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
     found += map(Paragraph, describe_axis_bests(overview.study, ranking))
     if ranking.limits:
         found += [Paragraph(limits_heading(ranking)), *_first_rows(limits_table(ranking))]
-    if any(limit.name == "load" for limit in ranking.limits) or any(
-        front.cost == "load" for front in ranking.fronts
-    ):
+    if any(limit.name == "load" for limit in ranking.limits):
         found.append(Paragraph(SETTLED_TOLD))
     best = best_by_throughput(ranking)
     for front in ranking.fronts:
         found.append(Paragraph(front_heading(front, best)))
         if front.places:
             found += _first_rows(front_table(front))
+            found += [Paragraph(ADJUSTED_TOLD)] if front.cost == "load" else []
         found += [Paragraph(sentence) for sentence in front_sentences(front, best)]
     return [*found, *pictures]
 

@@ -10,8 +10,9 @@ from typing import Any
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.load import Pace
 from tuner.core.domain.requests import Latencies, Requests
-from tuner.core.domain.window import LoadAverage, Reading, Sample, Usage
+from tuner.core.domain.window import Reading, Sample, Usage
 from tuner.core.errors import MeasurementError
+from tuner.core.windows.slices import LoadInSlices
 from tuner.ports import Box, Counting, CrossCheck, Feeder, Hooks, Launch, Probe, Sampler, Stop, Watch
 from tuner.study.heat.turns import Resident
 
@@ -277,7 +278,7 @@ class _Watch:
         self._left_out: dict[str, float] = {}
         self._stopped: Usage | None = None
         self._reading: Reading | None = None  #: reading of the last sample
-        self._load = LoadAverage(resident.own_s())
+        self._load = LoadInSlices(resident.own_s())
 
     def has_gil(self) -> bool | None:
         return self._watch.has_gil()
@@ -286,13 +287,13 @@ class _Watch:
         return self._watch.n_interpreters()
 
     def sample(self, reading: Reading) -> Sample:
-        """Return a sample with the load average of the launch's time: the host's mixes all launches."""
+        """Return a sample with the load average of the window's slices: the host's mixes all launches."""
         self._reading = reading
         sample = self._watch.sample(reading)
         if sample.n_active is None:
             return sample
-        self._load.advance(self._resident.own_s(), sample.n_active)
-        load1, load5, load15 = (round(value, 2) for value in self._load.values)
+        loads = self._load.advance(self._resident.own_s(), sample.n_active)
+        load1, load5, load15 = (round(value, 2) for value in loads)
         return replace(sample, load1=load1, load5=load5, load15=load15)
 
     def usage(self, *, closing: bool = False) -> Usage:
@@ -316,6 +317,7 @@ class _Watch:
 
     def begin_window(self) -> None:
         self._left_out["wall_s"] = 0.0
+        self._load = LoadInSlices(self._resident.own_s())
 
     def at_half(self) -> None:
         """Nothing is to be compared."""

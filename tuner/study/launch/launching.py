@@ -112,6 +112,7 @@ class Workbench:
                     second=second,
                     brake=brake,
                     earlier=self.earlier,
+                    in_slices=launch.heat is not None,
                     report=self._warmup_reporter(launch.layout),
                 )
                 warmup = self._warm_up(layout, launch_id, ending)

@@ -92,6 +92,7 @@ class RunningLayout:
     second: SecondCounting | None = None  #: second probe, for the cross-check
     brake: BrakeWatch | None = None  #: None: no safety limits
     earlier: EarlierTransients | None = None  #: transients of earlier launches; None: they are not used
+    in_slices: bool = False  #: whether it takes turns with other layouts
     #: receives the seconds since warm-up began and the items/s, during the search for a request rate
     report: Callable[[float, float | None], None] = lambda _elapsed_s, _items_per_s: None
     seen: Seen = field(default_factory=Seen)
@@ -209,6 +210,7 @@ class RunningLayout:
             index=index,
             attempt=attempt,
             requests=requests,
+            in_slices=self.in_slices,
         )
 
     def unkept_warmup(self) -> Sequence[Sample]:
