@@ -30,7 +30,7 @@ from tuner.core.search.strategies.of_study import goal_of, strategy_of
 from tuner.core.stats.two_way_anova import Observation, fit
 from tuner.core.windows.launch_sums import LaunchTally
 from tuner.core.windows.slices import Slice
-from tuner.ports import Box, Counting, Launch, Watch
+from tuner.ports import Box, Counting, Launch, Sampler, Watch
 from tuner.study.first_look import before
 from tuner.study.heat.resident_box import _Watch
 from tuner.study.heat.turns import LONGEST_STEP_S, Cancelled, Resident, Turns
@@ -494,3 +494,39 @@ def test_comparisons_leave_out_what_the_host_did_between_groups() -> None:
         3,
     )
     assert found.effects[0] == pytest.approx(found.effects[1], abs=1e-9)
+
+
+class CompanySampler:
+    """A sampler of a host on which eight more tasks of others run for the first 12 s of every 30 s."""
+
+    def __init__(self, sampler: Sampler, clock: VirtualClock) -> None:
+        self._sampler, self._clock, self._began_s = sampler, clock, clock.monotonic_s()
+
+    def idle_fixed_work_cpu_s(self) -> float | None:
+        return self._sampler.idle_fixed_work_cpu_s()
+
+    @contextmanager
+    def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[Watch]:
+        with self._sampler.watching(launch, extra_pids) as watch:
+            alone = watch.sample
+
+            def sample(reading: Reading) -> Sample:
+                seen = alone(reading)
+                others = 8 if (self._clock.monotonic_s() - self._began_s) % 30 < 12 else 0
+                return replace(seen, n_active=(seen.n_active or 0) + others)
+
+            watch.sample = sample  # type: ignore[method-assign]
+            yield watch
+
+
+def test_tasks_of_others_do_not_prolong_a_warm_up_in_slices() -> None:
+    def warm_ups(*, in_company: bool) -> list[float | None]:
+        clock = VirtualClock()
+        box = box_with_places(clock=clock)
+        if in_company:
+            box = replace(box, sampler=CompanySampler(box.sampler, clock))
+        study = heat_study(warmup_s=None, min_window_s=10.0)
+        store = measured(study, box)
+        return [one.warmup_s for _, one in store.launches() if one.block == 0 and one.position == 0]
+
+    assert warm_ups(in_company=True) == warm_ups(in_company=False)

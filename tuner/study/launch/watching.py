@@ -128,7 +128,7 @@ class RunningLayout:
                 raise Braked(f"while it warmed up: {passed}")
             self.seen.unkept.append(sample)
             self.seen.add([_rate(before, reading)], [reading.at_s])
-            n_active.append(sample.n_active)
+            n_active.append(None if self.in_slices else sample.n_active)  # others may come and go then
             before = reading
             report(at_s - began_s, self.seen.items_per_s[-1])
             if stop_requested():
