@@ -129,7 +129,8 @@ def test_a_terminal_that_was_closed_is_no_error_for_what_is_said_afterwards(tmp_
         "try:\n"
         "    with stopping_by_signal():\n"
         "        os.write(1, b'ready')\n"
-        "        time.sleep(60)\n"
+        "        while True:\n"  # a signal just before a sleep is handled after it
+        "            time.sleep(0.1)\n"
         "except KeyboardInterrupt:\n"
         "    print('out', flush=True)\n"
         "    print('err', file=sys.stderr, flush=True)\n"
