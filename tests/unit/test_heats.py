@@ -79,7 +79,7 @@ def test_a_window_in_turns_counts_only_its_own_time_and_items() -> None:
 
 
 class CountedTasks:
-    """A sampler that counts as many active tasks as it is told."""
+    """A sampler that counts a given number of active tasks."""
 
     n_active = 0
 

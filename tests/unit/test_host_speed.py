@@ -181,7 +181,7 @@ def test_launches_that_took_turns_are_not_parted() -> None:
 
 
 def in_heats(seed: int, n_heats: int = 12) -> list[LaunchRecord]:
-    """Heats of four launches of A and B, each heat with a speed of its own (sd 15 %); noise is 5 %."""
+    """Heats of four launches of A and B; the speed differs between heats (sd 15 %), and noise is 5 %."""
     random, costs = Random(seed), []
     for _ in range(n_heats):
         speed = 1 + random.gauss(0, 0.15)

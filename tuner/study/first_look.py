@@ -113,8 +113,11 @@ def before(study: StudyRecord, n_hosts: int = 1) -> Before:
     from tuner.core.search.racing import N_REPLICATES
 
     look_s = lasts_s(study) if takes_look else None
-    of_race = _in_turns if study.n_resident > 1 else _one_by_one
-    n_in_a_row, first_each_s, later_s, at_end_s = of_race(study, beside_s, n_first, n_hosts)
+    n_in_a_row, first_each_s, later_s, at_end_s = (
+        _in_turns(study, beside_s, n_first)
+        if study.n_resident > 1
+        else _one_by_one(study, beside_s, n_first, n_hosts)
+    )
     first_s = ahead_s + n_in_a_row * first_each_s
     fewest = N_REPLICATES - max(0, n_in_a_row - n_first)  # the first block may repeat a layout
     most = MOST_PER_LAYOUT * min(len(study.layouts), MOST_RIVALS) + MOST_BESIDE
@@ -139,7 +142,7 @@ def _one_by_one(study: StudyRecord, beside_s: float, n_first: int, n_hosts: int)
     return _RaceTimes(n_in_a_row, beside_s + _within(study, FIRST_WINDOW_S), later_s, 0.0)
 
 
-def _in_turns(study: StudyRecord, beside_s: float, n_first: int, n_hosts: int) -> _RaceTimes:  # noqa: ARG001
+def _in_turns(study: StudyRecord, beside_s: float, n_first: int) -> _RaceTimes:
     """Return the launches of a race in slices on one host, whose best layouts run alone at the end."""
     from tuner.core.search.heat_race import FIRST_WINDOW_S, N_ALONE, USUAL_LAUNCH_SD
     from tuner.core.search.racing import SOONER
