@@ -7,7 +7,7 @@ A world is a search suite as docs/method/replay.md describes it; `bench/worlds/`
 
 - "right": studies whose answer is within the margin of the best; studies without an answer count as right up
   to 5 % of all studies, and as wrong beyond. Claimed: 95 %. "in these hours": the same, where the truth is
-  the mean over the time that the study took, as for full grids.
+  the mean over the time that the study took, as for full grids, and over the ages of launches measured.
 - "false": studies that, after any block, call a layout slower than the named one although it is truly at
   least as good. Claimed: at most 5 %.
 - "no answer": studies without an answer within 2000 windows. "windows", "hours": the mean of all studies.
@@ -28,8 +28,8 @@ studies that call a layout slower than the best measured one although it is trul
 is the share of the layouts' own intervals that hold the true throughput, "ratios" the share of studies in
 which all intervals of ratios to the first layout hold. Each stands twice: the truth "in these hours" is the
 mean over the time that the study took, which is what a ranking claims; the truth "at any hour" is that of the
-suite, which a study shorter than the host's changes cannot know. "width" is the mean of (high - low) / mean,
-"of ratios" that of the intervals of ratios. Intervals are Wilson's, 95 %.
+suite over all hours, which a study shorter than the host's changes cannot know. "width" is the mean of
+(high - low) / mean, "of ratios" that of the intervals of ratios. Intervals are Wilson's, 95 %.
 
 With `--kind check` (calibrated) or `check-strict` each study is such a full grid and, at a random moment of
 the two weeks after it, a check of its winner against the runner-up and a random layout in use (`tuner
@@ -131,10 +131,13 @@ class WatchedBox(SimulatedBox):
     """A simulated box that records which layouts were launched."""
 
     launched: set[Layout] = field(default_factory=set)
+    ages_s: list[float] = field(default_factory=list)  #: of launches, in the middle of their windows
 
     def take(self, proposal: Proposal) -> list[Observed]:
         self.launched.add(proposal.layout)
-        return super().take(proposal)
+        windows = super().take(proposal)
+        self.ages_s += [one.began_s + one.length_s / 2 - one.launch_began_s for one in windows]
+        return windows
 
 
 class Watched(Timed):
@@ -159,7 +162,7 @@ def one_study(job: Job, number: int) -> Study | CheckedStudy:
     surface, repeat = number % job.world.n_surfaces, number // job.world.n_surfaces
     stream = f"{job.seed}/{surface}/{repeat}"
     box = WatchedBox(job.world, surface, stream)
-    truth = dict(zip(job.world.layouts, job.world.surfaces[surface], strict=True))
+    truth = box.truth
     seed = Random(f"{stream}/strategy").getrandbits(32)
     if job.kind == "grid":
         return _grid(job, box, truth, seed)
@@ -209,7 +212,7 @@ def _race(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -
         )
     race = HeatRace(goal, seed, MOST_RESIDENT) if job.in_turns else make_strategy("race", goal, seed)
     done = run(race, goal, box, look=lambda answer, _n_windows: look(answer, box.launched))
-    in_hours = _truth_in_hours(job, box, truth)
+    in_hours = _truth_in_hours(job, box)
     least = (1 - goal.within) * max(in_hours.values()) * (1 - 1e-12)
     right = done.answered and done.layout is not None and in_hours[done.layout] >= least
     return Study(
@@ -239,7 +242,7 @@ def _grid(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -
         [(row.layout, row.ratio_to_current) for row in ranking.rows if row.layout != ranking.current]
     )
     of_sense = []
-    for true in (truth, _truth_in_hours(job, box, truth)):
+    for true in (truth, _truth_in_hours(job, box)):
         means = {layout: 1000 * value for layout, value in true.items()}
         of_sense.append(
             (
@@ -286,7 +289,7 @@ def _check(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) 
             break
         recheck.learn([one for proposal in proposals for one in box.take(proposal)])
     check, wrong = recheck.check(), []
-    for true in (truth, _truth_in_hours(job, box, truth, began_s)):
+    for true in (truth, _truth_in_hours(job, box, began_s)):
         least = true[winner] / (1 - goal.within) * (1 + 1e-9)  # from there on another is better
         stale_wrongly = check.better is not None and true[check.better] <= least
         wrong.append((stale_wrongly, check.state == "right" and any(true[other] > least for other in others)))
@@ -302,18 +305,24 @@ def _ends(estimates: Sequence[tuple[Layout, Estimate | None]]) -> list[tuple[Lay
     ]
 
 
-def _truth_in_hours(
-    job: Job, box: SimulatedBox, truth: Mapping[Layout, float], began_s: float = 0.0
-) -> dict[Layout, float]:
-    """What each layout gives on average over the time that *box* has simulated since *began_s*."""
-    rows = job.world.drift_factors
-    factors = rows[box.surface if len(rows) > 1 else 0] if rows else (1.0,) * len(truth)
-    host = Host(job.world.noise, box.stream)
+def _truth_in_hours(job: Job, box: WatchedBox, began_s: float = 0.0) -> dict[Layout, float]:
+    """What each layout gives on average over the time that *box* has simulated since *began_s*.
+
+    A throughput that changes from the start of a launch on is that of the windows measured.
+    """
+    world, host = job.world, Host(job.world.noise, box.stream)
     n_steps = max(1, round((box.now_s - began_s) / HOUR_STEP_S))
     mean = fmean(host.at(began_s + (step + 0.5) * HOUR_STEP_S) for step in range(n_steps))
+    age_h = fmean(box.ages_s) / 3600
+    factors, trends = (
+        rows[box.surface if len(rows) > 1 else 0] if rows else (usual,) * len(world.layouts)
+        for rows, usual in ((world.drift_factors, 1.0), (world.trends_per_h, 0.0))
+    )
     return {
-        layout: value * exp(factor * mean)
-        for (layout, value), factor in zip(truth.items(), factors, strict=True)
+        layout: value * exp(factor * mean + trend * age_h)
+        for layout, value, factor, trend in zip(
+            world.layouts, world.surfaces[box.surface], factors, trends, strict=True
+        )
     }
 
 

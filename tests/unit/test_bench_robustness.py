@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tuner.config.suite import read_suite
+from tuner.core.domain.strategy import Proposal
 
 from ..bench_modules import loaded
 from ..conftest import ROOT
@@ -111,12 +113,25 @@ def test_the_truth_in_the_hours_of_a_study_has_the_tide_of_these_hours(bench: An
     job, truth = bench.Job(world, "grid", 1, 3), dict(zip(world.layouts, world.surfaces[0], strict=True))
     box = bench.WatchedBox(world, 0, "1/0/0")
     box.now_s = 3600.0
-    an_hour = bench._truth_in_hours(job, box, truth)
+    box.ages_s = [420.0]
+    an_hour = bench._truth_in_hours(job, box)
     box.now_s = 24 * 3600.0
-    a_day = bench._truth_in_hours(job, box, truth)
+    a_day = bench._truth_in_hours(job, box)
 
     assert 0 < max(abs(an_hour[x] / truth[x] - 1) for x in truth) < 0.25
     assert max(abs(a_day[x] / truth[x] - 1) for x in truth) < 1e-3
+
+
+def test_the_truth_of_a_study_has_the_ages_of_the_launches_that_it_measured(bench: Any) -> None:
+    world = read_suite(ROOT / "bench" / "worlds" / "leaking-best.json")
+    box = bench.WatchedBox(world, 0, "1/0/0")
+    for layout in world.layouts:
+        box.take(Proposal(layout, 600.0))
+    best = max(box.truth, key=lambda layout: box.truth[layout])
+    seen = bench._truth_in_hours(bench.Job(world, "strict", 1, 3), box)
+
+    assert seen[best] / box.truth[best] == pytest.approx(math.exp(-0.05 * 420 / 3600))
+    assert all(seen[x] == pytest.approx(box.truth[x]) for x in box.truth if x != best)
 
 
 def test_a_check_of_a_full_grid_counts_its_own_windows_and_wrong_verdicts(bench: Any) -> None:

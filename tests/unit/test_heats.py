@@ -30,7 +30,7 @@ from tuner.core.search.strategies.of_study import goal_of, strategy_of
 from tuner.core.stats.two_way_anova import Observation, fit
 from tuner.core.windows.launch_sums import LaunchTally
 from tuner.core.windows.slices import Slice
-from tuner.ports import Box, Counting, Launch, Sampler, Watch
+from tuner.ports import Box, Counting, Launch, Probe, Sampler, Watch
 from tuner.study.first_look import before
 from tuner.study.heat.resident_box import _Watch
 from tuner.study.heat.turns import LONGEST_STEP_S, Cancelled, Resident, Turns
@@ -530,3 +530,58 @@ def test_tasks_of_others_do_not_prolong_a_warm_up_in_slices() -> None:
         return [one.warmup_s for _, one in store.launches() if one.block == 0 and one.position == 0]
 
     assert warm_ups(in_company=True) == warm_ups(in_company=False)
+
+
+class AnsweringProbe:
+    """A probe whose server is an active task at the moment at which it answers."""
+
+    def __init__(self, probe: Probe, clock: VirtualClock) -> None:
+        self._probe, self._clock = probe, clock
+        self.answered_s = -1.0
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[Counting]:
+        with self._probe.counting(layout) as counting:
+            read = counting.read
+
+            def answered() -> Reading:
+                self.answered_s = self._clock.monotonic_s()
+                return read()
+
+            counting.read = answered  # type: ignore[method-assign]
+            yield counting
+
+
+class HostWithServer:
+    """A sampler of a host whose only active task is the server of the probe."""
+
+    def __init__(self, sampler: Sampler, clock: VirtualClock, probe: AnsweringProbe) -> None:
+        self._sampler, self._clock, self._probe = sampler, clock, probe
+
+    def idle_fixed_work_cpu_s(self) -> float | None:
+        return self._sampler.idle_fixed_work_cpu_s()
+
+    @contextmanager
+    def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[Watch]:
+        with self._sampler.watching(launch, extra_pids) as watch:
+            alone = watch.sample
+
+            def sample(reading: Reading) -> Sample:
+                is_answering = self._probe.answered_s == self._clock.monotonic_s()
+                return replace(alone(reading), n_active=int(is_answering))
+
+            watch.sample = sample  # type: ignore[method-assign]
+            yield watch
+
+
+def test_a_server_that_just_answered_the_probe_is_no_load_of_the_layout() -> None:
+    clock = VirtualClock()
+    box = box_with_places(clock=clock)
+    probe = AnsweringProbe(box.probe, clock)
+    box = replace(box, probe=probe, sampler=HostWithServer(box.sampler, clock, probe))
+    store = measured(heat_study(n_resident=1, strategy="all", kind=None, n_blocks=1), box)
+    assert store.windows()
+    for window in store.windows():
+        samples = store.samples(window.launch_id, window.index, window.attempt)
+        assert {sample.n_active for sample in samples[1:]} == {0}  # the warm-up ends at the time of the first
+        assert samples[-1].n_done_total > samples[0].n_done_total

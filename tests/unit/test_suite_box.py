@@ -192,6 +192,18 @@ def test_a_layout_has_its_own_factors_of_noise_and_of_drift_by_surface() -> None
     assert sqrt(fmean([value**2 for value in noisy])) == pytest.approx(sqrt(0.2**2 / 2 + 0.06**2), rel=0.05)
 
 
+def test_slow_periods_that_hit_one_layout_harder_are_part_of_its_mean_over_all_hours() -> None:
+    noise = SuiteNoise(spell_every_s=10_000.0, spell_length_s=2000.0, spell_loss=0.2)
+    suite = replace(SUITE, noise=noise, drift_factors=((0.5, 2.0),), within=0.02, launch_s=0.0)
+    of_hours = SimulatedBox(suite, 0, "1/0/0")
+    n = 6000
+    means = [fmean(logs(of_hours.take(Proposal(layout, 100.0, n)))) for layout in (ONE, TWO)]
+    truths = [log(of_hours.truth[layout] / 1000.0) for layout in (ONE, TWO)]
+
+    assert truths == pytest.approx([0.1 * log(0.8), log(0.9) + 0.4 * log(0.8)])
+    assert means == pytest.approx(truths, rel=0.1)
+
+
 def test_a_trend_counts_from_the_beginning_of_each_launch() -> None:
     falling = SimulatedBox(replace(SUITE, launch_s=120.0, trends_per_h=((-0.6, 0.0),)), 0, "1/0/0")
     for _ in range(2):

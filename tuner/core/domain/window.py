@@ -6,7 +6,7 @@ Times named ``at_s`` are monotonic seconds; totals only grow; rates, resets and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from math import exp, sqrt
 from statistics import fmean, variance
@@ -196,6 +196,15 @@ class Sample:
     load15: float
     #: tasks of the host that run or are uninterruptible, without tuner's own; None: not measured
     n_active: int | None
+
+    def with_counts(self, reading: Reading) -> Sample:
+        """Return this sample with the time and the counts of *reading*."""
+        return replace(
+            self,
+            at_s=reading.at_s,
+            n_done_total=reading.n_done_total,
+            n_failed_total=reading.n_failed_total,
+        )
 
 
 @dataclass(frozen=True, slots=True)

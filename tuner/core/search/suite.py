@@ -42,6 +42,13 @@ class SuiteNoise:
     spell_length_s: float = 0.0  #: length of each slow period; less than spell_every_s
     spell_loss: float = 0.0  #: share of throughput lost in slow periods, 0..1
 
+    @property
+    def mean_of_spells(self) -> float:
+        """The mean effect of slow periods on log throughput, over all hours."""
+        if not self.spell_loss or not self.spell_every_s:
+            return 0.0
+        return log1p(-self.spell_loss) * self.spell_length_s / self.spell_every_s
+
 
 @dataclass(frozen=True, slots=True)
 class Suite:
@@ -108,7 +115,8 @@ class SimulatedBox:
     now_s: float = 0.0
     n_windows: int = 0
     n_launches: int = 0
-    _truth: dict[Layout, float] = field(default_factory=dict)
+    truth: dict[Layout, float] = field(default_factory=dict)  #: mean items per ten minutes over all hours
+    _levels: dict[Layout, float] = field(default_factory=dict)  #: logarithms of the surface
     _random: dict[Layout, Random] = field(default_factory=dict)
     _factor: dict[Layout, float] = field(default_factory=dict)
     _host: Host | None = None
@@ -117,17 +125,22 @@ class SimulatedBox:
     _shared: float | None = None  #: effect of the host on layouts that take turns at present
 
     def __post_init__(self) -> None:
-        self._truth = dict(zip(self.suite.layouts, self.suite.surfaces[self.surface], strict=True))
+        surface = dict(zip(self.suite.layouts, self.suite.surfaces[self.surface], strict=True))
         noise = self.suite.noise
         if noise.drift_sd or noise.tide_amplitude or noise.spell_loss:
             self._host = Host(noise, self.stream)
         self._drift_factor = self._of_layouts(self.suite.drift_factors)
+        self._levels = {layout: log(value) for layout, value in surface.items()}
+        self.truth = {
+            layout: value * exp(self._drift_factor.get(layout, 1.0) * noise.mean_of_spells)
+            for layout, value in surface.items()
+        }
         self._trend_per_h = self._of_layouts(self.suite.trends_per_h)
 
     def is_right(self, layout: Layout) -> bool:
         """Return whether *layout* is truly within the suite's margin of the best."""
         # 0.98 x 2598.7 has a rounding error; a layout exactly on the margin must count as right.
-        return self._truth[layout] >= (1 - self.suite.within) * max(self._truth.values()) * (1 - 1e-12)
+        return self.truth[layout] >= (1 - self.suite.within) * max(self.truth.values()) * (1 - 1e-12)
 
     def take(self, proposal: Proposal) -> list[Observed]:
         """Launch a layout and return its windows."""
@@ -138,7 +151,7 @@ class SimulatedBox:
             self._factor[layout] = self._noise_factor(layout)
         factor = self._factor[layout]
         began_s = self.now_s
-        level = log(self._truth[layout]) + factor * noise.launch_sd * random.gauss()
+        level = self._levels[layout] + factor * noise.launch_sd * random.gauss()
         if noise.slow_launch_ratio and random.random() < noise.slow_launch_ratio:
             level += log(1 - noise.slow_launch_loss)
         sample_sd = noise.sample_sd_1s / sqrt(length_s)

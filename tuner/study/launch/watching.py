@@ -298,12 +298,14 @@ class RunningLayout:
     def _look(self) -> tuple[float, Reading, Sample, Sequence[Reading]]:
         """Return time, reading and sample; a probe without a new count repeats an older one and its time.
 
-        The last element is the reading of the second probe, or empty.
+        The last element is the reading of the second probe, or empty. The active tasks are counted before the
+        probe reads: a server that has just answered the probe is an active task, too.
         """
         looked_s = self.clock.monotonic_s()
+        sample = self.watch.sample(Reading(looked_s, 0, 0))
         self.feeder.follow(self.launch.worker_pids)
         reading = self.counting.read()
-        sample = self.watch.sample(reading)
+        sample = sample.with_counts(reading)
         return looked_s, reading, sample, () if self.second is None else (self.second.read(reading),)
 
     def _cross_checked(self, window: _Watched) -> tuple[VoidReason, ...]:
