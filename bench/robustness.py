@@ -128,7 +128,7 @@ class CheckedStudy:
 
 @dataclass
 class WatchedBox(SimulatedBox):
-    """A simulated box that records which layouts were launched."""
+    """A simulated box that records which layouts were launched, and how old launches were in windows."""
 
     launched: set[Layout] = field(default_factory=set)
     ages_s: list[float] = field(default_factory=list)  #: of launches, in the middle of their windows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf, log
@@ -496,11 +496,11 @@ def test_comparisons_leave_out_what_the_host_did_between_groups() -> None:
     assert found.effects[0] == pytest.approx(found.effects[1], abs=1e-9)
 
 
-class CompanySampler:
-    """A sampler of a host on which eight more tasks of others run for the first 12 s of every 30 s."""
+class HostSampler:
+    """A sampler of a host with the active tasks that a function computes from those of the layout."""
 
-    def __init__(self, sampler: Sampler, clock: VirtualClock) -> None:
-        self._sampler, self._clock, self._began_s = sampler, clock, clock.monotonic_s()
+    def __init__(self, sampler: Sampler, n_active: Callable[[int], int]) -> None:
+        self._sampler, self._n_active = sampler, n_active
 
     def idle_fixed_work_cpu_s(self) -> float | None:
         return self._sampler.idle_fixed_work_cpu_s()
@@ -512,8 +512,7 @@ class CompanySampler:
 
             def sample(reading: Reading) -> Sample:
                 seen = alone(reading)
-                others = 8 if (self._clock.monotonic_s() - self._began_s) % 30 < 12 else 0
-                return replace(seen, n_active=(seen.n_active or 0) + others)
+                return replace(seen, n_active=self._n_active(seen.n_active or 0))
 
             watch.sample = sample  # type: ignore[method-assign]
             yield watch
@@ -523,8 +522,14 @@ def test_tasks_of_others_do_not_prolong_a_warm_up_in_slices() -> None:
     def warm_ups(*, in_company: bool) -> list[float | None]:
         clock = VirtualClock()
         box = box_with_places(clock=clock)
+        began_s = clock.monotonic_s()
+
+        def with_others(n_active: int) -> int:
+            """Eight more tasks of others run for the first 12 s of every 30 s."""
+            return n_active + (8 if (clock.monotonic_s() - began_s) % 30 < 12 else 0)
+
         if in_company:
-            box = replace(box, sampler=CompanySampler(box.sampler, clock))
+            box = replace(box, sampler=HostSampler(box.sampler, with_others))
         study = heat_study(warmup_s=None, min_window_s=10.0)
         store = measured(study, box)
         return [one.warmup_s for _, one in store.launches() if one.block == 0 and one.position == 0]
@@ -552,33 +557,12 @@ class AnsweringProbe:
             yield counting
 
 
-class HostWithServer:
-    """A sampler of a host whose only active task is the server of the probe."""
-
-    def __init__(self, sampler: Sampler, clock: VirtualClock, probe: AnsweringProbe) -> None:
-        self._sampler, self._clock, self._probe = sampler, clock, probe
-
-    def idle_fixed_work_cpu_s(self) -> float | None:
-        return self._sampler.idle_fixed_work_cpu_s()
-
-    @contextmanager
-    def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[Watch]:
-        with self._sampler.watching(launch, extra_pids) as watch:
-            alone = watch.sample
-
-            def sample(reading: Reading) -> Sample:
-                is_answering = self._probe.answered_s == self._clock.monotonic_s()
-                return replace(alone(reading), n_active=int(is_answering))
-
-            watch.sample = sample  # type: ignore[method-assign]
-            yield watch
-
-
 def test_a_server_that_just_answered_the_probe_is_no_load_of_the_layout() -> None:
     clock = VirtualClock()
     box = box_with_places(clock=clock)
     probe = AnsweringProbe(box.probe, clock)
-    box = replace(box, probe=probe, sampler=HostWithServer(box.sampler, clock, probe))
+    server = HostSampler(box.sampler, lambda _: int(probe.answered_s == clock.monotonic_s()))
+    box = replace(box, probe=probe, sampler=server)
     store = measured(heat_study(n_resident=1, strategy="all", kind=None, n_blocks=1), box)
     assert store.windows()
     for window in store.windows():
