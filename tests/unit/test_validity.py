@@ -260,6 +260,16 @@ def test_the_load_of_a_window_in_slices_is_that_of_the_tasks_counted_in_it() -> 
     assert record.n_active_from_load1 is None
 
 
+def test_the_load_of_a_window_in_slices_is_at_least_the_cores_that_it_used() -> None:
+    """Counts that always fall into the waits of items: 15 s of CPU in 10 s."""
+    counted = [replace(one, n_active=0) for one in samples(20)]
+    readings = (Reading(100.0, 0, 0), Reading(110.0, 200, 2))
+    window = window_from(Layout(1, 1), counted, window_of(), readings, index=0, attempt=1, in_slices=True)
+    record = record_of(window, launch_id=1, block=0, box="b")
+
+    assert (record.load1_mean, record.load1_max) == (pytest.approx(1.5), pytest.approx(1.5))
+
+
 def test_what_was_never_seen_has_no_mean() -> None:
     blind = [replace(sample, n_active=None) for sample in samples()]
     readings = (Reading(100.0, 0, 0), Reading(110.0, 200, 2))

@@ -108,11 +108,16 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
 def loads_of(window: Window) -> list[float]:
     """Return the 1-minute load averages whose mean and maximum are the load of the window.
 
-    They are those of its samples; in slices, those of `loads_in_slices`, from the tasks in its slices.
+    They are those of its samples; in slices, those of `loads_in_slices`, from the tasks in its slices. These
+    are at least the cores that the service used: if all items take the same time, counts once a second may
+    always find the same part of an item.
     """
     counts = [(one.at_s, one.n_active) for one in window.samples if one.n_active is not None]
     if window.in_slices and counts:
-        return loads_in_slices(counts)
+        first, last = window.usage[0], window.usage[-1]
+        used_s, lasted_s = last.service_cpu_s_total - first.service_cpu_s_total, last.at_s - first.at_s
+        least = used_s / lasted_s if lasted_s > 0 else 0.0
+        return [max(load, least) for load in loads_in_slices(counts)]
     return [sample.load1 for sample in window.samples]
 
 
