@@ -203,6 +203,10 @@ class Feeder(Protocol):
 class Watch(Protocol):
     """Samples of the host during one launch."""
 
+    def next_sample_s(self, now_s: float, by_s: float) -> float:
+        """Return the moment of the next sample, between *now_s* and *by_s*: at random on a real host, because
+        the items of a service may have a rhythm."""
+
     def sample(self, reading: Reading) -> Sample:
         """Return the load and active count now, together with *reading*. Called every second: cheap."""
 

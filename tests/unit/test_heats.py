@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import inf, log
 from pathlib import Path
+from random import Random
 from statistics import mean, stdev
 
 import pytest
@@ -499,8 +500,10 @@ def test_comparisons_leave_out_what_the_host_did_between_groups() -> None:
 class HostSampler:
     """A sampler of a host with the active tasks that a function computes from those of the layout."""
 
-    def __init__(self, sampler: Sampler, n_active: Callable[[int], int]) -> None:
-        self._sampler, self._n_active = sampler, n_active
+    def __init__(
+        self, sampler: Sampler, n_active: Callable[[int], int], random: Random | None = None
+    ) -> None:
+        self._sampler, self._n_active, self._random = sampler, n_active, random
 
     def idle_fixed_work_cpu_s(self) -> float | None:
         return self._sampler.idle_fixed_work_cpu_s()
@@ -515,6 +518,8 @@ class HostSampler:
                 return replace(seen, n_active=self._n_active(seen.n_active or 0))
 
             watch.sample = sample  # type: ignore[method-assign]
+            if self._random is not None:
+                watch.next_sample_s = self._random.uniform  # type: ignore[method-assign]
             yield watch
 
 
@@ -569,3 +574,27 @@ def test_a_server_that_just_answered_the_probe_is_no_load_of_the_layout() -> Non
         samples = store.samples(window.launch_id, window.index, window.attempt)
         assert {sample.n_active for sample in samples[1:]} == {0}  # the warm-up ends at the time of the first
         assert samples[-1].n_done_total > samples[0].n_done_total
+
+
+class BoxOfRegularItems(VirtualBox):
+    """A host whose only task runs for the first 40 ms of every 100 ms."""
+
+    def box(self) -> Box:
+        box, random = super().box(), Random(1)
+
+        def n_active(_: int) -> int:
+            return int(self.clock.monotonic_s() % 0.1 < 0.04)
+
+        return replace(box, sampler=HostSampler(box.sampler, n_active, random))
+
+
+@pytest.mark.parametrize("in_slices", [False, True], ids=["alone", "in slices"])
+def test_tasks_are_counted_at_all_parts_of_items_that_begin_at_regular_moments(*, in_slices: bool) -> None:
+    study = heat_study(min_window_s=60.0, n_resident=3 if in_slices else 1)
+    store = measured(study, box_with_places(kind=BoxOfRegularItems))
+    heats = {id_: launch.heat for id_, launch in store.launches()}
+    windows = [one for one in store.windows() if (heats[one.launch_id] is not None) == in_slices]
+    n_active = [one.n_active_mean for one in windows]
+
+    assert len(windows) >= 10
+    assert mean(n_active) == pytest.approx(0.4, abs=0.08)  # standard deviation: 0.02

@@ -29,6 +29,7 @@ PSS_SHARE_RATIO = 0.001  #: share of one core for readings of PSS within a windo
 MISSED_RATIO = 0.05
 MISSED_AMONG = 100  #: least number of processes for this warning; with fewer, chance would decide
 FOLLOW_EVERY_S = 5.0  #: interval of the search for new threads of the workers
+CHILDREN_EVERY_S = 4.0  #: least interval between two samples of the states of the workers' children
 
 
 def _warn_on_stderr(slug: str, text: str) -> None:
@@ -139,13 +140,13 @@ class ProcWatch:
         self._item_cpu_s = 0.0
         self._worker_states, self._child_states = StateTimes(), StateTimes()
         self._gil: GilWatch | None = None
-        self._followed_s = float("-inf")
+        self._followed_s = self._children_s = float("-inf")
         self._before: tuple[float, BoxTimes] | None = None
         self._box_cpu_s = 0.0
         self._pss = PssReader(proc, platform.machine() if machine is None else machine)
         self._next_pss_s = float("-inf")
         self._n_read = self._n_missed = 0  #: processes whose memory was read, and processes that ended before
-        self._random = Random(1)
+        self._random = Random()
 
     def close(self) -> None:
         """Close all open files and stop sampling."""
@@ -167,6 +168,13 @@ class ProcWatch:
         """Return the largest number of interpreters in a worker, each with a separate GIL."""
         return 1 if self._gil is None else self._gil.n_interpreters()
 
+    def next_sample_s(self, now_s: float, by_s: float) -> float:
+        """Return a random moment between *now_s* and *by_s*.
+
+        Samples at regular moments would always meet the same part of items that begin at regular moments.
+        """
+        return self._random.uniform(now_s, by_s)
+
     def sample(self, reading: Reading) -> Sample:
         """Return load and number of active tasks (see `ActiveTasks`) with the counts of *reading*."""
         if self._tasks.has_lost or reading.at_s - self._followed_s >= FOLLOW_EVERY_S:
@@ -176,7 +184,12 @@ class ProcWatch:
             if self._gil is not None:
                 self._gil.follow(pids, self._items.of)
         n_active, (load1, load5, load15) = self._look_at_tasks()
-        self._worker_states.look(self._clock.monotonic_s(), self._tasks.followed)
+        at_s = self._clock.monotonic_s()
+        self._worker_states.look(at_s, self._tasks.followed)
+        if at_s - self._children_s >= CHILDREN_EVERY_S:
+            self._children_s = at_s
+            service = self._service.use()
+            self._child_states.look(at_s, StatesSeen(service.n_children_in("R"), service.n_children_in("D")))
         return Sample(
             at_s=reading.at_s,
             n_done_total=reading.n_done_total,
@@ -223,7 +236,7 @@ class ProcWatch:
         workers, children = self._worker_states, self._child_states
         workers.advance(at_s)
         gil = None if self._gil is None else self._gil.waited_s()
-        children.look(at_s, StatesSeen(service.n_children_in("R"), service.n_children_in("D")))
+        children.advance(at_s)
         tuner_cpu_s, backend_cpu_s = self._tuner.cpu_s_total(), self._look_at_backends(service)
         known_cpu_s = service.cpu_s_total + tuner_cpu_s + backend_cpu_s
         # then count only the known processes for the host: figures of a part of the CPUs would be wrong

@@ -70,6 +70,10 @@ class VirtualWatch:
         """Return 1: the simulation has no interpreters to inspect."""
         return 1
 
+    def next_sample_s(self, now_s: float, by_s: float) -> float:
+        """Return *by_s*: the items of a simulated service have no rhythm."""
+        return max(now_s, by_s)
+
     def sample(self, reading: Reading) -> Sample:
         """Return the simulated load and number of active tasks."""
         self._running.advance()

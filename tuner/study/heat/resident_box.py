@@ -277,7 +277,6 @@ class _Watch:
         self._watch, self._resident = watch, resident
         self._left_out: dict[str, float] = {}
         self._stopped: Usage | None = None
-        self._reading: Reading | None = None  #: reading of the last sample
         self._load = LoadInSlices(resident.own_s())
 
     def has_gil(self) -> bool | None:
@@ -286,9 +285,11 @@ class _Watch:
     def n_interpreters(self) -> int:
         return self._watch.n_interpreters()
 
+    def next_sample_s(self, now_s: float, by_s: float) -> float:
+        return self._watch.next_sample_s(now_s, by_s)
+
     def sample(self, reading: Reading) -> Sample:
         """Return a sample with the load average of the window's slices: the host's mixes all launches."""
-        self._reading = reading
         sample = self._watch.sample(reading)
         if sample.n_active is None:
             return sample
@@ -304,12 +305,12 @@ class _Watch:
         return replace(usage, at_s=own_s, wall_s=wall_s, **_less(usage, self._left_out))
 
     def stop(self) -> float:
-        self._stopped = self._usage_now()
+        self._stopped = self._watch.usage()
         return self._stopped.at_s
 
     def go_on(self) -> float:
         assert self._stopped is not None
-        usage = self._usage_now()
+        usage = self._watch.usage()
         _leave_out(self._left_out, self._stopped, usage)
         gone_s = usage.wall_s - self._stopped.wall_s
         self._left_out["wall_s"] = self._left_out.get("wall_s", 0.0) + gone_s
@@ -321,12 +322,6 @@ class _Watch:
 
     def at_half(self) -> None:
         """Nothing is to be compared."""
-
-    def _usage_now(self) -> Usage:
-        """Return usage at the edge of a slice, and sample threads, so no state lasts to the next slice."""
-        if self._reading is not None:
-            self._watch.sample(self._reading)
-        return self._watch.usage()
 
 
 def _rate(begin: Reading, end: Reading) -> float:

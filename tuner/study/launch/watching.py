@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
@@ -38,6 +38,15 @@ class Warmup:
     problem: str = ""  #: reason why none was counted, from the probe and the feeder
 
 
+class _Look(NamedTuple):
+    """The counts of one second of a launch."""
+
+    at_s: float  #: moment at which the probe was read; its counts may be older
+    reading: Reading
+    sample: Sample  #: sampled before, with the counts of *reading*
+    second: Sequence[Reading]  #: reading of the second probe; empty: no second probe
+
+
 @dataclass(frozen=True, slots=True)
 class _Moment:
     """Usage and requests at the start of a window and every few seconds."""
@@ -59,11 +68,11 @@ class _Watched:
     problems: Sequence[VoidReason] = ()
     dry: bool = False
 
-    def add(self, looked_s: float, reading: Reading, sample: Sample, second: Sequence[Reading]) -> None:
-        self.looked_s.append(looked_s)
-        self.readings.append(reading)
-        self.samples.append(sample)
-        self.second_readings.extend(second)
+    def add(self, look: _Look) -> None:
+        self.looked_s.append(look.at_s)
+        self.readings.append(look.reading)
+        self.samples.append(look.sample)
+        self.second_readings.extend(look.second)
 
     @property
     def n_done(self) -> int:
@@ -121,8 +130,7 @@ class RunningLayout:
         n_active: list[float | None] = []
         expected = None if self.earlier is None else self.earlier.expected(self.layout)
         settled: bool | None = None if self.study.warmup_s is not None else False
-        for at_s in self._ticks(began_s, lasts_s):
-            _, reading, sample, _ = self._look()
+        for at_s, reading, sample, _ in self._looks(began_s, lasts_s):
             self._check(self.launch.problems(threads=False), "while it warmed up")
             if self.brake is not None and (passed := self.brake.passed(reading)):
                 raise Braked(f"while it warmed up: {passed}")
@@ -151,8 +159,7 @@ class RunningLayout:
             MeasurementError: a worker or the feeder has ended.
             Braked: a safety limit is passed.
         """
-        for at_s in self._ticks(self.clock.monotonic_s(), lasts_s):
-            _, reading, sample, _ = self._look()
+        for at_s, reading, sample, _ in self._looks(self.clock.monotonic_s(), lasts_s):
             self.report(at_s - (self.seen.running_s or at_s), None)
             self.seen.unkept.append(sample)
             self._check(self.launch.problems(threads=False), "before its windows")
@@ -172,8 +179,8 @@ class RunningLayout:
         at the latest.
         """
         moments = [self._moment(0)]  # before the first reading; the last one is after the last
-        looked_s, reading, sample, second = self._look()
-        window = _Watched([reading], [sample], [looked_s], moments, [*second])
+        first = self._look()
+        window = _Watched([first.reading], [first.sample], [first.at_s], moments, [*first.second])
         self._go_on(window, report)
         while warming := self._warming_n(window):
             self._give_head_to_warmup(window, warming)
@@ -242,14 +249,17 @@ class RunningLayout:
             trend_se_ratio_per_h=settling.trend_se_ratio_per_h,
         )
 
-    def _ticks(self, began_s: float, lasts_s: float) -> Iterator[float]:
-        """Sleep to each second after *began_s* and to the end; yield the time, and skip missed seconds."""
+    def _looks(self, began_s: float, lasts_s: float) -> Iterator[_Look]:
+        """Look each second after *began_s* and at the end, and skip missed seconds."""
         ends_s = began_s + lasts_s
         n = 0
         while (now_s := self.clock.monotonic_s()) < ends_s:
             n = max(n + 1, int((now_s - began_s) / SAMPLE_EVERY_S) + 1)
-            self.clock.sleep_until(min(began_s + n * SAMPLE_EVERY_S, ends_s))
-            yield self.clock.monotonic_s()
+            due_s = min(began_s + n * SAMPLE_EVERY_S, ends_s)
+            self.clock.sleep_until(self.watch.next_sample_s(now_s, due_s))
+            sample = self._sample()
+            self.clock.sleep_until(due_s)
+            yield self._look(sample)
 
     def _go_on(self, window: _Watched, report: Callable[[float, Sample, float], None]) -> None:
         """Sample until *window* has its full length or is spoilt."""
@@ -257,18 +267,17 @@ class RunningLayout:
         window.dry = window.dry or self.feeder.is_dry()
         window.problems = self.launch.problems()
         already = len(window.samples) - 1
-        for n, at_s in enumerate(self._ticks(began_s, self.study.window_s), start=already + 1):
-            looked_s, reading, sample, second = self._look()
-            window.add(looked_s, reading, sample, second)
-            window.problems = [*self.launch.problems(), *self._braked(reading)]
+        for n, look in enumerate(self._looks(began_s, self.study.window_s), start=already + 1):
+            window.add(look)
+            window.problems = [*self.launch.problems(), *self._braked(look.reading)]
             window.dry = window.dry or self.feeder.is_dry()
-            report(at_s - began_s, sample, _rate(begin, reading))
+            report(look.at_s - began_s, look.sample, _rate(begin, look.reading))
             if window.problems or window.dry:
                 return
             if n % USAGE_EVERY_N == 0:
                 moment = self._moment(n)
                 window.moments.append(moment)
-                window.problems = missing_threads(self.layout, moment.usage, reading)
+                window.problems = missing_threads(self.layout, moment.usage, look.reading)
                 if window.problems:
                     return
 
@@ -295,18 +304,21 @@ class RunningLayout:
         del window.readings[:cut], window.samples[:cut], window.looked_s[:cut], window.second_readings[:cut]
         window.moments = [replace(one, n=one.n - cut) for one in window.moments if one.n >= cut]
 
-    def _look(self) -> tuple[float, Reading, Sample, Sequence[Reading]]:
-        """Return time, reading and sample; a probe without a new count repeats an older one and its time.
+    def _look(self, sample: Sample | None = None) -> _Look:
+        """Read the probes now; a probe without a new count repeats an older one and its time.
 
-        The last element is the reading of the second probe, or empty. The active tasks are counted before the
+        *sample*: the sample of this second; None: it is taken now. The active tasks are counted before the
         probe reads: a server that has just answered the probe is an active task, too.
         """
-        looked_s = self.clock.monotonic_s()
-        sample = self.watch.sample(Reading(looked_s, 0, 0))
+        at_s = self.clock.monotonic_s()
+        sample = sample or self._sample()
         self.feeder.follow(self.launch.worker_pids)
         reading = self.counting.read()
-        sample = sample.with_counts(reading)
-        return looked_s, reading, sample, () if self.second is None else (self.second.read(reading),)
+        second = () if self.second is None else (self.second.read(reading),)
+        return _Look(at_s, reading, sample.with_counts(reading), second)
+
+    def _sample(self) -> Sample:
+        return self.watch.sample(Reading(self.clock.monotonic_s(), 0, 0))
 
     def _cross_checked(self, window: _Watched) -> tuple[VoidReason, ...]:
         """Return the second probe's reasons against *window*; none if the window was cut short."""
