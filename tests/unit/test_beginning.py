@@ -10,6 +10,7 @@ import pytest
 from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.app.measuring import beginning
 from tuner.bootstrap.configs import settings_of
+from tuner.config.load import Given
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
@@ -87,6 +88,21 @@ def test_how_long_it_takes_is_said_before_anything_starts(
     tmp_path: Path, asked: dict[str, Any], text: str
 ) -> None:
     assert said(tmp_path, study(**asked))[-1] == text
+
+
+def test_a_study_that_slices_would_shorten_says_so() -> None:
+    own, without = settings_of(None, {}), settings_of(None, {("study", "slices"): Given("--slices", "off")})
+    hint = wording("grid.takes-less-with-slices")
+
+    assert beginning(own, study(), is_new=True)[-1] == hint
+    for settings, record in [
+        (without, study()),
+        (own, study(budget_s=36_000.0)),
+        (own, study(n_resident=3)),
+        (own, study(strategy="all", kind="none", n_blocks=3)),
+        (own, study(provenance=Provenance(simulated="web"))),
+    ]:
+        assert hint not in beginning(settings, record, is_new=True)
 
 
 def test_a_first_look_is_announced(tmp_path: Path) -> None:

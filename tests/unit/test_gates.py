@@ -11,7 +11,8 @@ import pytest
 
 from tuner.adapters.proc.cgroup import own_freezer
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService
-from tuner.app.plan_builder import can_slice, plan_record
+from tuner.app.layouts_in_turns import can_slice
+from tuner.app.plan_builder import plan_record
 from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.parts.gates import gate_of
 from tuner.config.load import Given, canonical_json, settings_of_study

@@ -17,7 +17,8 @@ import pytest
 from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock
 from tuner.adapters.virtual.launch import RunningLayout
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.app.plan_builder import build_plan, with_turns
+from tuner.app.layouts_in_turns import with_turns
+from tuner.app.plan_builder import build_plan
 from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.core.domain.layout import Layout

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.app.plan_builder import build_plan, with_turns
+from tuner.app.layouts_in_turns import with_turns
+from tuner.app.plan_builder import build_plan
 from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.parts.gates import gate_of, looks_every_s, shared_by_layouts
 from tuner.bootstrap.parts.own_sources import at_own_queue, why_no_own_queue

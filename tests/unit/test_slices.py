@@ -11,7 +11,9 @@ from statistics import fmean
 
 import pytest
 
+from tuner.core.search.heat_race import FIRST_WINDOW_S
 from tuner.core.windows.slices import (
+    FEWEST_ROUNDS,
     LONGEST_FROZEN_S,
     LONGEST_S,
     MOST_GROWN,
@@ -61,7 +63,8 @@ def test_a_slice_of_short_items_is_a_second_long() -> None:
 def test_idle_workers_look_for_items_before_the_counted_part_begins() -> None:
     found = slice_for(0.001, freezes=False, looks_every_s=1.0)
     assert found.skip_s == pytest.approx(1.2)
-    assert found.counted_s == pytest.approx(4.0)
+    assert found.counted_s == pytest.approx(3.0)
+    assert FEWEST_ROUNDS * found.counted_s < FIRST_WINDOW_S  # so the noise in a first window is known
 
 
 def test_items_of_seconds_need_no_whole_slice_if_they_are_frozen() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app import plan_builder, study_queries
+from tuner.app.layouts_in_turns import n_layouts_in_turns
 from tuner.app.session import check_same_kind, load_request, new_session, original_options, resume_session
 from tuner.bootstrap import stores
 from tuner.config.load import Given
@@ -105,7 +106,7 @@ def begin_check(
     )
     as_in_study = parent.n_resident > 1 or settings.study.slices == "auto"
     if slices == "auto" or (slices is None and as_in_study):
-        n_resident = plan_builder.n_layouts_in_turns(
+        n_resident = n_layouts_in_turns(
             settings, say, is_simulated=profile is not None, n_layouts=len(record.layouts)
         )
         record = replace(record, n_resident=n_resident)

@@ -53,7 +53,8 @@ def begin_pilot(
     Raises:
         ConfigError: the settings cannot be used here, or the file exists.
     """
-    from tuner.app.plan_builder import build_plan, n_layouts_in_turns
+    from tuner.app.layouts_in_turns import n_layouts_in_turns
+    from tuner.app.plan_builder import build_plan
     from tuner.app.session import load_request, naming_option, new_session
     from tuner.config.load import Given
     from tuner.core.text.figures import parse_duration

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tuner.app.layouts_in_turns import with_turns
 from tuner.app.measuring import beginning
-from tuner.app.plan_builder import build_plan, with_turns
+from tuner.app.plan_builder import build_plan
 from tuner.app.session import load_request, new_session
 from tuner.config.load import Given, names_service
 from tuner.core.domain.layout import whole_cores

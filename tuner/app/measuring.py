@@ -198,16 +198,20 @@ def _grew(followed: Followed, parts: Parts, study: StudyRecord) -> None:
 
 def beginning(settings: Settings, record: StudyRecord, *, is_new: bool, n_hosts: int = 1) -> Sequence[str]:
     """Return lines on the measurements of a study, the service it starts, and its expected duration."""
+    from tuner.app.layouts_in_turns import could_take_turns
     from tuner.reports.beginning import describe_start
     from tuner.study.first_look import before
 
     times = before(record, n_hosts)
+    in_turns = could_take_turns(record, settings)
+    quicker = None if in_turns is None else before(in_turns)
     return describe_start(
         record,
         n_first=times.n_first,
         look_s=times.look_s,
         first_s=times.first_s,
         answer_s=(times.quickest_s, times.longest_s),
+        answer_in_turns_s=None if quicker is None else (quicker.quickest_s, quicker.longest_s),
         starts=_starts(settings, record),
         feeds=_feeds(settings),
         is_new=is_new,

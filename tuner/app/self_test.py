@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.plan_builder import build_plan, n_layouts_in_turns
+from tuner.app.layouts_in_turns import n_layouts_in_turns
+from tuner.app.plan_builder import build_plan
 from tuner.app.session import load_request, naming_option, new_session
 from tuner.config.load import Given
 from tuner.core.domain.layout import parse_layout

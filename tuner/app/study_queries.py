@@ -153,7 +153,7 @@ def _can_slice(seen: _Ranked, file: Path) -> bool:
     is_disturbed = (others is not None and others.is_no_evidence) or bool(seen.sums.void)
     if not is_disturbed and not is_noisy(seen.ranking):
         return False
-    from tuner.app.plan_builder import can_slice
+    from tuner.app.layouts_in_turns import can_slice
 
     return can_slice(seen.record, file)
 

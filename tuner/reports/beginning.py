@@ -11,6 +11,8 @@ from tuner.core.domain.records import StudyRecord, WindowRecord, value_of
 from tuner.core.text.figures import percent, pluralize, render_duration, render_rest
 from tuner.core.text.safe_text import visible
 
+#: largest share of the longest time at which the time with slices is printed
+WORTH_NAMING = 0.75
 _NAMED = 6  #: largest number of layouts named; of more, the first ones and the last
 
 
@@ -23,6 +25,7 @@ def describe_start(
     answer_s: tuple[float, float],
     starts: str,
     feeds: str,
+    answer_in_turns_s: tuple[float, float] | None = None,
     is_new: bool = True,
 ) -> Sequence[str]:
     """Return the lines printed before a study.
@@ -35,6 +38,7 @@ def describe_start(
         answer_s: least and greatest number of seconds until the study ends.
         starts: commands started for each layout, as they would be typed.
         feeds: source of its items, as part of a sentence.
+        answer_in_turns_s: the same as *answer_s*, if the layouts took turns; None: they do, or cannot.
         is_new: False: the study is resumed, so no times are given.
     """
     layouts = [str(layout) for layout in study.layouts]
@@ -47,6 +51,9 @@ def describe_start(
         if look_s is not None:
             lines.append(f"A provisional ranking comes after about {render_rest(look_s)}.")
         lines.append(describe_times(study, n_first, first_s, answer_s))
+        if answer_in_turns_s is not None and study.budget_s is None:
+            shorter = answer_in_turns_s[1] < WORTH_NAMING * answer_s[1]
+            lines += [f"With --slices auto, it likely takes {_format_range(*answer_in_turns_s)}."] * shorter
     return lines
 
 

@@ -23,6 +23,9 @@ SHORTEST_S, LONGEST_S = 1.0, 30.0  #: least and largest length of the counted pa
 LONGEST_FROZEN_S = 1.0
 ITEMS_PER_SLICE = 20.0  #: items of each thread in a slice
 ITEMS_SKIPPED = 2.0  #: items of each thread in the skipped part at the beginning of a slice
+#: least counted part in intervals at which idle workers poll for items, each skipped once; more would leave
+#: a first window of 10 s without FEWEST_ROUNDS
+POLLS_PER_SLICE = 3.0
 #: least length of the skipped part in seconds, and its largest share of the counted part
 LEAST_SKIP_S, MOST_SKIP_SHARE = 0.2, 0.25
 MOST_BIAS = 0.002  #: bias of throughput in counted parts, above which the skipped part grows
@@ -100,7 +103,7 @@ def slice_for(
         looks_every_s: time after which an idle worker looks for items again; until then it works on none.
         skip_times: by which the skipped part is longer, as it turned out to be too short.
     """
-    counted_s = max(SHORTEST_S, ITEMS_PER_SLICE * residence_s, looks_every_s / MOST_SKIP_SHARE)
+    counted_s = max(SHORTEST_S, ITEMS_PER_SLICE * residence_s, POLLS_PER_SLICE * looks_every_s)
     if freezes:
         counted_s = min(counted_s, LONGEST_FROZEN_S)
     if counted_s > LONGEST_S:

@@ -258,7 +258,8 @@ class RunningLayout:
             due_s = min(began_s + n * SAMPLE_EVERY_S, ends_s)
             self.clock.sleep_until(self.watch.next_sample_s(now_s, due_s))
             sample = self._sample()
-            self.clock.sleep_until(due_s)
+            if self.clock.monotonic_s() < due_s:
+                self.clock.sleep_until(due_s)
             yield self._look(sample)
 
     def _go_on(self, window: _Watched, report: Callable[[float, Sample, float], None]) -> None:
