@@ -117,6 +117,14 @@ def test_active_are_runnable_tasks_without_the_reader_and_every_worker_thread_or
     assert watch.sample(reading()).n_active == 5 + 3
 
 
+def test_samples_are_taken_at_all_parts_of_a_second(watch: ProcWatch) -> None:
+    moments = [watch.next_sample_s(10.0, 11.0) for _ in range(2000)]
+
+    assert all(10.0 <= at_s <= 11.0 for at_s in moments)
+    tenths = [sum(10 + n / 10 <= at_s < 10 + (n + 1) / 10 for at_s in moments) for n in range(10)]
+    assert min(tenths) > 100  # of 200; the standard deviation is 13
+
+
 def test_strangers_that_wait_for_a_disk_are_active(box: RecordedBox) -> None:
     box.launch.workers = frozenset()
     with box.sampler().watching(box.launch, frozenset()) as watch:

@@ -125,7 +125,7 @@ class LineProgress:
         self._turn_to(layout)  # with layouts that take turns, it may differ from the last started one
         if layout not in self._in_window:
             self._in_window.add(layout)
-            self._enters("window", f"window of {render_duration(window_s)}")
+            self._enters("window", f"window of {render_duration(round(window_s, 0 if window_s >= 5 else 1))}")
         elif self._is_silent():
             gone = f"{render_rest(elapsed_s)} of {render_rest(window_s)}"
             self._of_it(f"window, {gone}, {render_rate(items_per_s)}")
