@@ -181,6 +181,11 @@ def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variant
         ("rq worker-pool", {"url": "redis://h:99999/0"}, "--set url: " + wording("services.redis-url")),
         ("rq worker-pool", {"url": "redis://h:abc/0"}, "--set url: " + wording("services.redis-url")),
         (
+            "rq worker-pool",
+            {"url": "redis://127.0.0.1:6390/0"},
+            "--set url: " + wording("services.rq-uses-its-default-server"),
+        ),
+        (
             "gunicorn app:app",
             {"environment": "A=1"},
             "--set environment: " + wording("config.should-be-mapping"),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from tuner.core.defaults import STOP_WAIT
+from tuner.services.expansion import Unclear
 from tuner.services.record import Command, Counted, Form, Grammar, QueueWords, Section, Service, Told
 from tuner.services.redis_queue import GATE_REASON, queue_counted, queue_feeder, queue_settings, unfed
 
 _READY = {"kind": "log", "pattern": "Worker .*: started with PID"}
 _STOP = {"signal": "TERM", "wait": STOP_WAIT}
+_DEFAULT_PORT = 6379
 _POOL, _WORKER = "worker-pool", "worker"
 _FORK, _SIMPLE = "rq.worker.Worker", "rq.worker.SimpleWorker"
 _CLASSES = {_FORK: "fork", "rq.Worker": "fork", _SIMPLE: "simple", "rq.SimpleWorker": "simple"}
@@ -98,6 +101,33 @@ def _url(command: Command) -> str | None:
     return command.option("-u", "--url") or command.environment.get("RQ_REDIS_URL")
 
 
+def _check_server(command: Command, url: str) -> None:
+    """Check that RQ does not read its default server on this host while *url* names another port.
+
+    Raises:
+        Unclear: it does.
+    """
+    names_one = command.has("-c", "--config") or any(
+        name == "RQ_CONFIG" or name.startswith("RQ_REDIS_") for name in command.environment
+    )
+    try:
+        host, port = urlsplit(url).hostname, urlsplit(url).port or _DEFAULT_PORT
+    except ValueError:  # reported with the other settings of the feeder
+        return
+    is_here = host in ("localhost", "127.0.0.1", "::1")
+    if is_here and port != _DEFAULT_PORT and not names_one and not _url(command):
+        raise Unclear(
+            "url",
+            f"names port {port}, but RQ uses port {_DEFAULT_PORT}, because the command names no server; add"
+            " --url to the command",
+        )
+
+
+def _feeder(command: Command, settings: Mapping[str, str]) -> Section | None:
+    _check_server(command, settings["url"])
+    return queue_feeder("rq", settings)
+
+
 def _logs(command: Command) -> bool:
     level = command.option("-l", "--logging-level") or "INFO"
     return level.upper() in ("INFO", "DEBUG") and not command.has("-q", "--quiet", "--log-format")
@@ -163,7 +193,7 @@ SERVICE = Service(
             {"llen": "rq:queue:{queue}"},  # with rq:wip it would rise, as for a moment a job is in neither
         ),
     ),
-    feeder=lambda _command, settings: queue_feeder("rq", settings),
+    feeder=_feeder,
     unfed=unfed("RQ"),
     reads=_reads,
     at_queue=_at_queue,
