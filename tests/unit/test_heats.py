@@ -26,6 +26,7 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread, Latencies, Requests
 from tuner.core.domain.service import Gate
 from tuner.core.domain.window import Reading, Sample, Usage
+from tuner.core.errors import MeasurementError
 from tuner.core.ranking.anova import blocks_of
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
@@ -39,6 +40,7 @@ from tuner.study.heat.turns import LONGEST_STEP_S, Cancelled, Resident, Turns
 from tuner.study.run import run_study
 from tuner.study.strategy_driver import replay_study
 
+from ..wording import wording
 from .heat_studies import QUIET, RATES, SERVICE, box_with_places, heat_study, measured
 
 
@@ -599,3 +601,39 @@ def test_tasks_are_counted_at_all_parts_of_items_that_begin_at_regular_moments(*
 
     assert len(windows) >= 10
     assert mean(n_active) == pytest.approx(0.4, abs=0.08)  # standard deviation: 0.02
+
+
+class LateProbe:
+    """A probe that reports items 0.6 s after their end."""
+
+    def __init__(self, probe: Probe, clock: VirtualClock) -> None:
+        self._probe, self._clock = probe, clock
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[Counting]:
+        with self._probe.counting(layout) as counting:
+            read, seen = counting.read, [(-inf, 0)]
+
+            def late() -> Reading:
+                reading = read()
+                seen.append((reading.at_s, reading.n_done_total))
+                n_done = max(n for at_s, n in seen if at_s <= reading.at_s - 0.6)
+                return replace(reading, n_done_total=n_done)
+
+            counting.read = late  # type: ignore[method-assign]
+            yield counting
+
+
+class BoxWithLateProbe(VirtualBox):
+    """A host whose probe reports items late."""
+
+    def box(self) -> Box:
+        box = super().box()
+        return replace(box, probe=LateProbe(box.probe, self.clock))
+
+
+def test_a_study_ends_if_launches_lose_throughput_in_slices() -> None:
+    with pytest.raises(MeasurementError) as result:
+        measured(heat_study(), box_with_places(kind=BoxWithLateProbe))
+    assert result.value.problem == wording("grid.slower-in-slices")
+    assert result.value.hint == wording("grid.slower-in-slices-hint")

@@ -19,6 +19,7 @@ from tuner.core.windows.slices import (
     MOST_GROWN,
     LoadInSlices,
     SkipControl,
+    ThroughputLost,
     loads_in_slices,
     noise_of_second,
     slice_for,
@@ -94,6 +95,35 @@ def test_the_skipped_part_grows_as_long_as_counted_parts_begin_slower() -> None:
     assert control.times == grown
     longer = slice_for(0.2, freezes=False, skip_times=grown)
     assert (longer.counted_s, longer.skip_s) == (pytest.approx(4.0), pytest.approx(0.4 * grown))
+
+
+def lost(random: Random, n: int, loss: float, sd: float) -> float | None:
+    found = ThroughputLost()
+    for _ in range(n):
+        rates = [100 * (1 - loss) * exp(random.gauss(0, sd)) for _ in range(10)]
+        found.learn(100 * exp(random.gauss(0, sd)), rates)
+    return found.share
+
+
+def test_throughput_that_launches_lose_in_slices_is_found() -> None:
+    assert lost(Random(1), 6, 0.3, 0.05) == pytest.approx(0.3, abs=0.05)
+    assert lost(Random(1), 5, 0.3, 0.05) is None  # too few
+    assert lost(Random(1), 40, 0.08, 0.05) is None  # too little
+    assert lost(Random(1), 6, 1.0, 0.0) == pytest.approx(0.99)  # no item is counted in any slice
+
+
+def test_noise_of_a_busy_host_is_no_lost_throughput() -> None:
+    random = Random(2)
+    found = [lost(random, n, 0.0, 0.3) for _ in range(200) for n in (6, 12, 24)]
+    assert sum(share is not None for share in found) <= 6  # 1 %
+
+
+def test_a_warm_up_without_enough_items_shows_no_loss() -> None:
+    found = ThroughputLost()
+    for _ in range(10):
+        found.learn(None, [1.0])
+        found.learn(100.0, [])
+    assert found.share is None
 
 
 def test_a_bias_within_its_noise_or_too_small_to_matter_changes_nothing() -> None:

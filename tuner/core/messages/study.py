@@ -7,7 +7,7 @@ from typing import Literal
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Agreement
 from tuner.core.messages import warning
-from tuner.core.text.figures import format_block, pluralize, render_duration, render_size
+from tuner.core.text.figures import format_block, percent, pluralize, render_duration, render_size
 
 
 @warning(
@@ -201,6 +201,16 @@ def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
     return (
         f"only {pluralize(n, 'layout')} fit into memory at the same time: {render_size(free_bytes)} of "
         f"memory is free, and a layout takes up to {render_size(largest_bytes)}"
+    )
+
+
+def slower_in_slices(share: float) -> tuple[str, str]:
+    """Return the problem and the hint of a study that loses *share* of its throughput in slices."""
+    return (
+        f"in slices, the launches have {percent(share)} less throughput than before, when each ran alone:"
+        " the probe reports items late, or the layouts disturb each other",
+        "The figures in slices are wrong. Begin a new study with --slices off, or let the service report each"
+        " item at once.",
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp, inf, sqrt
+from math import exp, inf, log, sqrt
 from random import Random
 from statistics import fmean, stdev
 
@@ -32,6 +32,12 @@ MOST_BIAS = 0.002  #: bias of throughput in counted parts, above which the skipp
 SURE = 2.6  #: least significance of this bias, in standard errors: 99 %
 FEWEST_SLICES = 20  #: fewest slices from which the bias is estimated
 GROWS, MOST_GROWN = 1.5, 4.0  #: factor of each growth of the skipped part, and of all together
+#: share of the throughput whose loss in slices ends a study; busy hosts explain less in the mean of launches
+MOST_LOST = 0.1
+SURE_OF_LOSS = 3.3  #: least significance of this loss, in standard errors; it is tested after each heat
+FEWEST_LAUNCHES = 6  #: fewest launches from which the loss is estimated
+FEWEST_ITEMS = 20  #: fewest items before the slices of a launch that count as its throughput
+NOTHING = 0.01  #: share of the throughput before as which no items in slices count
 FEWEST_ROUNDS = 3  #: fewest rounds of slices from which the noise of a launch is estimated
 N_BATCHES = 5  #: batches of slices from which it is estimated, if there are so many slices
 _MEMORIES_S = (60.0, 300.0, 900.0)  #: time constants of the kernel's load averages
@@ -90,6 +96,33 @@ class SkipControl:
         if bias > max(MOST_BIAS, SURE * error):
             self.times = min(MOST_GROWN, GROWS * self.times)
             self._off.clear()
+
+
+@dataclass(slots=True)
+class ThroughputLost:
+    """Comparison of throughput in slices with that of the same launches just before, when they ran alone.
+
+    A probe that reports items late (a worker that writes its log every 0.7 s) reports many of them in the
+    skipped parts of slices. A warm-up is at most as fast as the windows after it, so only losses count.
+    """
+
+    _logs: list[float] = field(default_factory=list)  #: throughput in slices / before, of each launch
+
+    def learn(self, before_per_s: float | None, in_slices_per_s: Sequence[float]) -> None:
+        """Take note of one launch: its items/s before its slices (None: too few), and in each slice."""
+        if before_per_s and in_slices_per_s:
+            mean = fmean(in_slices_per_s)
+            self._logs.append(log(max(mean, NOTHING * before_per_s) / before_per_s))
+
+    @property
+    def share(self) -> float | None:
+        """Return the lost share of throughput; None: it is not significant, or below `MOST_LOST`."""
+        n = len(self._logs)
+        if n < FEWEST_LAUNCHES:
+            return None
+        mean, error = fmean(self._logs), stdev(self._logs) / sqrt(n)
+        is_clear = mean < log(1 - MOST_LOST) and mean < -SURE_OF_LOSS * error
+        return 1 - exp(mean) if is_clear else None
 
 
 def slice_for(
