@@ -603,37 +603,39 @@ def test_tasks_are_counted_at_all_parts_of_items_that_begin_at_regular_moments(*
     assert mean(n_active) == pytest.approx(0.4, abs=0.08)  # standard deviation: 0.02
 
 
-class LateProbe:
-    """A probe that reports items 0.6 s after their end."""
+class LosingProbe:
+    """A probe that reports only half of the items once the launch has stood still for a while."""
 
-    def __init__(self, probe: Probe, clock: VirtualClock) -> None:
-        self._probe, self._clock = probe, clock
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[Counting]:
         with self._probe.counting(layout) as counting:
-            read, seen = counting.read, [(-inf, 0)]
+            read, before, from_n = counting.read, counting.read(), inf
 
-            def late() -> Reading:
+            def losing() -> Reading:
+                nonlocal before, from_n
                 reading = read()
-                seen.append((reading.at_s, reading.n_done_total))
-                n_done = max(n for at_s, n in seen if at_s <= reading.at_s - 0.6)
-                return replace(reading, n_done_total=n_done)
+                if reading.at_s - before.at_s > 1.5:
+                    from_n = min(from_n, before.n_done_total)
+                before, n = reading, reading.n_done_total
+                return replace(reading, n_done_total=round(min(n, from_n) + 0.5 * max(0, n - from_n)))
 
-            counting.read = late  # type: ignore[method-assign]
+            counting.read = losing  # type: ignore[method-assign]
             yield counting
 
 
-class BoxWithLateProbe(VirtualBox):
-    """A host whose probe reports items late."""
+class BoxThatLosesItems(VirtualBox):
+    """A host whose probe loses items of launches that take turns."""
 
     def box(self) -> Box:
         box = super().box()
-        return replace(box, probe=LateProbe(box.probe, self.clock))
+        return replace(box, probe=LosingProbe(box.probe))
 
 
 def test_a_study_ends_if_launches_lose_throughput_in_slices() -> None:
     with pytest.raises(MeasurementError) as result:
-        measured(heat_study(), box_with_places(kind=BoxWithLateProbe))
+        measured(heat_study(), box_with_places(kind=BoxThatLosesItems))
     assert result.value.problem == wording("grid.slower-in-slices")
     assert result.value.hint == wording("grid.slower-in-slices-hint")

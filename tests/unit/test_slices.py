@@ -11,6 +11,7 @@ from statistics import fmean
 
 import pytest
 
+from tuner.core.domain.layout import Layout
 from tuner.core.search.heat_race import FIRST_WINDOW_S
 from tuner.core.windows.slices import (
     FEWEST_ROUNDS,
@@ -97,33 +98,48 @@ def test_the_skipped_part_grows_as_long_as_counted_parts_begin_slower() -> None:
     assert (longer.counted_s, longer.skip_s) == (pytest.approx(4.0), pytest.approx(0.4 * grown))
 
 
-def lost(random: Random, n: int, loss: float, sd: float) -> float | None:
-    found = ThroughputLost()
+LAYOUTS = [Layout(n, 1) for n in range(1, 5)]
+
+
+def lost(
+    random: Random, n: int, losses: Sequence[float], sd: float = 0.05
+) -> tuple[float, Layout | None] | None:
+    """The loss found in *n* heats of as many layouts as there are *losses*, on a host whose speed changes."""
+    seen = ThroughputLost()
     for _ in range(n):
-        rates = [100 * (1 - loss) * exp(random.gauss(0, sd)) for _ in range(10)]
-        found.learn(100 * exp(random.gauss(0, sd)), rates)
-    return found.share
+        now = exp(random.gauss(0, sd))
+        seen.learn(
+            [
+                (layout, 100 * exp(random.gauss(0, sd)), [100 * (1 - loss) * now])
+                for layout, loss in zip(LAYOUTS, losses, strict=False)
+            ]
+        )
+    return seen.found()
 
 
 def test_throughput_that_launches_lose_in_slices_is_found() -> None:
-    assert lost(Random(1), 6, 0.3, 0.05) == pytest.approx(0.3, abs=0.05)
-    assert lost(Random(1), 5, 0.3, 0.05) is None  # too few
-    assert lost(Random(1), 40, 0.08, 0.05) is None  # too little
-    assert lost(Random(1), 6, 1.0, 0.0) == pytest.approx(0.99)  # no item is counted in any slice
+    assert lost(Random(1), 6, (0.3, 0.3)) == (pytest.approx(0.3, abs=0.05), None)
+    assert lost(Random(1), 3, (0.3, 0.3)) is None  # too few
+    assert lost(Random(1), 10, (0.04,) * 4) is None  # too little
+    assert lost(Random(1), 4, (1.0,), 0.0) == (pytest.approx(0.99), None)  # no item is counted in any slice
 
 
-def test_noise_of_a_busy_host_is_no_lost_throughput() -> None:
+def test_throughput_that_only_one_layout_loses_is_found() -> None:
+    assert lost(Random(1), 5, (0.0, 0.0, 0.3, 0.0)) == (pytest.approx(0.3, abs=0.1), LAYOUTS[2])
+    assert lost(Random(1), 10, (0.0, 0.0, 0.04, 0.0)) is None
+
+
+def test_changes_of_a_busy_host_are_no_lost_throughput() -> None:
     random = Random(2)
-    found = [lost(random, n, 0.0, 0.3) for _ in range(200) for n in (6, 12, 24)]
-    assert sum(share is not None for share in found) <= 6  # 1 %
+    found = [lost(random, n, (0.0,) * 4, 0.3) for _ in range(200) for n in (4, 5, 6, 12)]
+    assert sum(one is not None for one in found) <= 8  # 1 %
 
 
 def test_a_warm_up_without_enough_items_shows_no_loss() -> None:
     found = ThroughputLost()
     for _ in range(10):
-        found.learn(None, [1.0])
-        found.learn(100.0, [])
-    assert found.share is None
+        found.learn([(LAYOUTS[0], None, [1.0]), (LAYOUTS[1], 100.0, [])])
+    assert found.found() is None
 
 
 def test_a_bias_within_its_noise_or_too_small_to_matter_changes_nothing() -> None:

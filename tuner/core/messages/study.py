@@ -204,10 +204,14 @@ def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
     )
 
 
-def slower_in_slices(share: float) -> tuple[str, str]:
-    """Return the problem and the hint of a study that loses *share* of its throughput in slices."""
+def slower_in_slices(share: float, layout: Layout | None) -> tuple[str, str]:
+    """Return the problem and the hint of a study that loses *share* of the throughput in slices.
+
+    *layout*: the only layout that loses it; None: all do.
+    """
+    launches = "the launches" if layout is None else f"launches of {layout}"
     return (
-        f"in slices, the launches have {percent(share)} less throughput than before, when each ran alone:"
+        f"in slices, {launches} have {percent(share)} less throughput than before, when each ran alone:"
         " the probe reports items late, or the layouts disturb each other",
         "The figures in slices are wrong. Begin a new study with --slices off, or let the service report each"
         " item at once.",

@@ -13,9 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import exp, inf, log, sqrt
 from random import Random
 from statistics import fmean, stdev
+
+from tuner.core.domain.layout import Layout
+from tuner.core.stats.quantiles import student_t_quantile
 
 MOST_RESIDENT = 4  #: most layouts that take turns
 SHORTEST_S, LONGEST_S = 1.0, 30.0  #: least and largest length of the counted part of a slice
@@ -34,8 +38,8 @@ FEWEST_SLICES = 20  #: fewest slices from which the bias is estimated
 GROWS, MOST_GROWN = 1.5, 4.0  #: factor of each growth of the skipped part, and of all together
 #: share of the throughput whose loss in slices ends a study; busy hosts explain less in the mean of launches
 MOST_LOST = 0.1
-SURE_OF_LOSS = 3.3  #: least significance of this loss, in standard errors; it is tested after each heat
-FEWEST_LAUNCHES = 6  #: fewest launches from which the loss is estimated
+SURE_OF_LOSS = 0.9995  #: confidence in this loss, because it is tested after each heat, for each layout
+FEWEST_HEATS = 4  #: fewest heats from which the loss is estimated
 FEWEST_ITEMS = 20  #: fewest items before the slices of a launch that count as its throughput
 NOTHING = 0.01  #: share of the throughput before as which no items in slices count
 FEWEST_ROUNDS = 3  #: fewest rounds of slices from which the noise of a launch is estimated
@@ -106,23 +110,47 @@ class ThroughputLost:
     skipped parts of slices. A warm-up is at most as fast as the windows after it, so only losses count.
     """
 
-    _logs: list[float] = field(default_factory=list)  #: throughput in slices / before, of each launch
+    #: logarithms of throughput in slices / before: in each heat, of its launches
+    _heats: list[list[tuple[Layout, float]]] = field(default_factory=list)
 
-    def learn(self, before_per_s: float | None, in_slices_per_s: Sequence[float]) -> None:
-        """Take note of one launch: its items/s before its slices (None: too few), and in each slice."""
-        if before_per_s and in_slices_per_s:
-            mean = fmean(in_slices_per_s)
-            self._logs.append(log(max(mean, NOTHING * before_per_s) / before_per_s))
+    def learn(self, launches: Sequence[tuple[Layout, float | None, Sequence[float]]]) -> None:
+        """Take note of one heat: layout, items/s before its slices (None: too few) and in each slice."""
+        heat = []
+        for layout, before_per_s, in_slices_per_s in launches:
+            if before_per_s and in_slices_per_s:
+                seen_per_s = max(fmean(in_slices_per_s), NOTHING * before_per_s)
+                heat.append((layout, log(seen_per_s / before_per_s)))
+        if heat:
+            self._heats.append(heat)
 
-    @property
-    def share(self) -> float | None:
-        """Return the lost share of throughput; None: it is not significant, or below `MOST_LOST`."""
-        n = len(self._logs)
-        if n < FEWEST_LAUNCHES:
+    def found(self) -> tuple[float, Layout | None] | None:
+        """Return the lost share of throughput, and the layout (None: all layouts); None: none is clear.
+
+        The launches of a heat share the host's state in their slices, so all of them count as one value, and
+        those of one layout as values of different heats.
+        """
+        means = [fmean(lost for _, lost in heat) for heat in self._heats]
+        if len(means) < FEWEST_HEATS:
             return None
-        mean, error = fmean(self._logs), stdev(self._logs) / sqrt(n)
-        is_clear = mean < log(1 - MOST_LOST) and mean < -SURE_OF_LOSS * error
-        return 1 - exp(mean) if is_clear else None
+        if (share := _clear_loss(means, stdev(means), len(means) - 1)) is not None:
+            return share, None
+        of_layout: dict[Layout, list[float]] = {}
+        for layout, lost in chain.from_iterable(self._heats):
+            of_layout.setdefault(layout, []).append(lost)
+        df = sum(len(own) - 1 for own in of_layout.values())
+        if df < FEWEST_HEATS:
+            return None
+        within = sqrt(sum((one - fmean(own)) ** 2 for own in of_layout.values() for one in own) / df)
+        for layout, own in of_layout.items():
+            if len(own) > 1 and (share := _clear_loss(own, within, df)) is not None:
+                return share, layout
+        return None
+
+
+def _clear_loss(logs: Sequence[float], sd: float, df: int) -> float | None:
+    mean, reach = fmean(logs), student_t_quantile(SURE_OF_LOSS, df)
+    is_clear = mean < log(1 - MOST_LOST) and mean < -reach * sd / sqrt(len(logs))
+    return 1 - exp(mean) if is_clear else None
 
 
 def slice_for(

@@ -68,9 +68,11 @@ class Heats:
         for resident in residents[:n_made]:
             resident.join()
             self.skip.learn(resident.halves)
-            self.lost.learn(resident.before_per_s, tuple(resident.rates.values()))
-        if (share := self.lost.share) is not None:
-            problem, hint = slower_in_slices(share)
+        self.lost.learn(
+            [(one.layout, one.before_per_s, tuple(one.rates.values())) for one in residents[:n_made]]
+        )
+        if (found := self.lost.found()) is not None:
+            problem, hint = slower_in_slices(*found)
             raise MeasurementError(problem, hint=hint)
         return n_made
 
