@@ -42,10 +42,10 @@ def ratios_of(seen: Agreement) -> dict[str, str]:
     """The figures of the sentence."""
     low, high = seen.expected.low, seen.expected.high
     return {
-        "slices": f"{seen.in_slices:.3g}",
-        "alone": f"{seen.alone:.3g}",
-        "low": f"{low:.3g}",
-        "high": f"{high:.3g}",
+        "slices": f"{seen.in_slices:.2f}",
+        "alone": f"{seen.alone:.2f}",
+        "low": f"{low:.2f}",
+        "high": f"{high:.2f}",
     }
 
 

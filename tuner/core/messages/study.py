@@ -227,7 +227,7 @@ def slower_in_slices(share: float, layout: Layout | None) -> tuple[str, str]:
 def slices_disagree(seen: Agreement) -> str:
     return (
         f"layouts that stay started disturb each other here: {seen.layout} / {seen.other} is"
-        f" {seen.in_slices:.3g} in slices and {seen.alone:.3g} alone; windows in slices count no longer, and"
+        f" {seen.in_slices:.2f} in slices and {seen.alone:.2f} alone; windows in slices count no longer, and"
         " layouts run one after the other from now on"
     )
 

@@ -137,8 +137,8 @@ def _agreement_note(claim: Claim) -> list[str]:
         return []
     low, high = seen.expected.low, seen.expected.high
     ratios = (
-        f"{seen.layout} / {seen.other} was {seen.in_slices:.3g} in slices and {seen.alone:.3g} alone"
-        f" (noise explains {low:.3g} to {high:.3g})"
+        f"{seen.layout} / {seen.other} was {seen.in_slices:.2f} in slices and {seen.alone:.2f} alone"
+        f" (noise explains {low:.2f} to {high:.2f})"
     )
     differ = "do not differ significantly" if seen.holds else "differ significantly"
     return [f"Slices and windows alone {differ}: {ratios}."]
@@ -147,8 +147,8 @@ def _agreement_note(claim: Claim) -> list[str]:
 def _changed_note(named: Layout, changed: ChangedRatio) -> str:
     """Return a sentence on how the ratio of two layouts changed during the study, and the consequence."""
     return (
-        f"{changed.layout} did {changed.early:.3g} times the throughput of {named} in the first half of the"
-        f" study and {changed.late:.3g} times in the second half: the two may react differently to the host."
+        f"{changed.layout} did {changed.early:.2f} times the throughput of {named} in the first half of the"
+        f" study and {changed.late:.2f} times in the second half: the two may react differently to the host."
         f" {_OTHER_HOURS}"
     )
 
