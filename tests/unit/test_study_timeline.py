@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tuner.study.history import Timeline
+from tuner.study.timeline import Timeline
 
 
 def test_time_begins_with_the_first_moment_and_breaks_are_part_of_it() -> None:
