@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Agreement
+from tuner.core.domain.strategy import Agreement, LostInSlices
 from tuner.core.domain.window import VoidReason
 from tuner.core.messages import Entry, Kind, Message, entries, fleet, host, invalid, launch, service, study
 from tuner.core.stats.interval import Estimate
@@ -61,6 +61,7 @@ WARNINGS = (
     host.host_speed("", 0.12, 0.09, 0.15, "2026-11-28 02:10 UTC"),
     study.no_memory_for_heat(2, 1.5e9, 1.2e9),
     study.slices_disagree(Agreement(BIG, Layout(6, 4), 1.18, 1.02, Estimate(1.18, 1.12, 1.24), holds=False)),
+    study.slices_lose_throughput(LostInSlices(0.266, ())),
     study.slices_too_long("4x6", 2.0),
     host.no_launch_cgroup(BIG, "Permission denied"),
     host.no_live_file("night.tuner.db.live", "No space left on device"),

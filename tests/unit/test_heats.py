@@ -26,7 +26,6 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread, Latencies, Requests
 from tuner.core.domain.service import Gate
 from tuner.core.domain.window import Reading, Sample, Usage
-from tuner.core.errors import MeasurementError
 from tuner.core.ranking.anova import blocks_of
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
@@ -40,7 +39,6 @@ from tuner.study.heat.turns import LONGEST_STEP_S, Cancelled, Resident, Turns
 from tuner.study.run import run_study
 from tuner.study.strategy_driver import replay_study
 
-from ..wording import wording
 from .heat_studies import QUIET, RATES, SERVICE, box_with_places, heat_study, measured
 
 
@@ -601,41 +599,3 @@ def test_tasks_are_counted_at_all_parts_of_items_that_begin_at_regular_moments(*
 
     assert len(windows) >= 10
     assert mean(n_active) == pytest.approx(0.4, abs=0.08)  # standard deviation: 0.02
-
-
-class LosingProbe:
-    """A probe that reports only half of the items once the launch has stood still for a while."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    @contextmanager
-    def counting(self, layout: Layout) -> Iterator[Counting]:
-        with self._probe.counting(layout) as counting:
-            read, before, from_n = counting.read, counting.read(), inf
-
-            def losing() -> Reading:
-                nonlocal before, from_n
-                reading = read()
-                if reading.at_s - before.at_s > 1.5:
-                    from_n = min(from_n, before.n_done_total)
-                before, n = reading, reading.n_done_total
-                return replace(reading, n_done_total=round(min(n, from_n) + 0.5 * max(0, n - from_n)))
-
-            counting.read = losing  # type: ignore[method-assign]
-            yield counting
-
-
-class BoxThatLosesItems(VirtualBox):
-    """A host whose probe loses items of launches that take turns."""
-
-    def box(self) -> Box:
-        box = super().box()
-        return replace(box, probe=LosingProbe(box.probe))
-
-
-def test_a_study_ends_if_launches_lose_throughput_in_slices() -> None:
-    with pytest.raises(MeasurementError) as result:
-        measured(heat_study(), box_with_places(kind=BoxThatLosesItems))
-    assert result.value.problem == wording("grid.slower-in-slices")
-    assert result.value.hint == wording("grid.slower-in-slices-hint")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 from math import exp
 from random import Random
@@ -12,6 +13,8 @@ from statistics import fmean
 import pytest
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Observed
+from tuner.core.domain.window import Sample
 from tuner.core.search.heat_race import FIRST_WINDOW_S
 from tuner.core.windows.slices import (
     FEWEST_ROUNDS,
@@ -21,6 +24,7 @@ from tuner.core.windows.slices import (
     LoadInSlices,
     SkipControl,
     ThroughputLost,
+    items_per_s,
     loads_in_slices,
     noise_of_second,
     slice_for,
@@ -103,30 +107,45 @@ LAYOUTS = [Layout(n, 1) for n in range(1, 5)]
 
 def lost(
     random: Random, n: int, losses: Sequence[float], sd: float = 0.05
-) -> tuple[float, Layout | None] | None:
+) -> tuple[float, tuple[Layout, ...]] | None:
     """The loss found in *n* heats of as many layouts as there are *losses*, on a host whose speed changes."""
     seen = ThroughputLost()
-    for _ in range(n):
+    for heat in range(n):
         now = exp(random.gauss(0, sd))
         seen.learn(
-            [
-                (layout, 100 * exp(random.gauss(0, sd)), [100 * (1 - loss) * now])
-                for layout, loss in zip(LAYOUTS, losses, strict=False)
-            ]
+            of_warmup(heat, layout, (1 - loss) * now / exp(random.gauss(0, sd)))
+            for layout, loss in zip(LAYOUTS, losses, strict=False)
         )
-    return seen.found()
+    found = seen.found
+    return None if found is None else (found.ratio, found.layouts)
+
+
+def of_warmup(heat: int, layout: Layout, ratio: float | None) -> Observed:
+    """A window in slices; each layout has one in each heat."""
+    launch = len(LAYOUTS) * heat + LAYOUTS.index(layout)
+    return Observed(layout, 100.0, launch, 0.0, 0.0, 10.0, turns_s=100.0 * heat, of_warmup=ratio)
 
 
 def test_throughput_that_launches_lose_in_slices_is_found() -> None:
-    assert lost(Random(1), 6, (0.3, 0.3)) == (pytest.approx(0.3, abs=0.05), None)
+    assert lost(Random(1), 6, (0.3, 0.3)) == (pytest.approx(0.3, abs=0.05), ())
     assert lost(Random(1), 3, (0.3, 0.3)) is None  # too few
     assert lost(Random(1), 10, (0.04,) * 4) is None  # too little
-    assert lost(Random(1), 4, (1.0,), 0.0) == (pytest.approx(0.99), None)  # no item is counted in any slice
+
+
+def test_heats_of_one_block_count_one_by_one() -> None:
+    seen = ThroughputLost()
+    seen.learn(of_warmup(heat, layout, 0.7 + 0.01 * heat) for layout in LAYOUTS for heat in range(4))
+    found = seen.found
+    assert found is not None
+    assert found.layouts == ()
 
 
 def test_throughput_that_only_one_layout_loses_is_found() -> None:
-    assert lost(Random(1), 5, (0.0, 0.0, 0.3, 0.0)) == (pytest.approx(0.3, abs=0.1), LAYOUTS[2])
+    assert lost(Random(1), 5, (0.0, 0.0, 0.3, 0.0)) == (pytest.approx(0.3, abs=0.1), (LAYOUTS[2],))
     assert lost(Random(1), 10, (0.0, 0.0, 0.04, 0.0)) is None
+    assert lost(Random(1), 8, (0.0, 0.5)) == (pytest.approx(0.5, abs=0.1), (LAYOUTS[1],))
+    assert lost(Random(1), 8, (0.2, 0.0, 0.5)) == (pytest.approx(0.37, abs=0.1), (LAYOUTS[0], LAYOUTS[2]))
+    assert lost(Random(1), 8, (0.2, 0.2, 0.5)) == (pytest.approx(0.32, abs=0.1), ())
 
 
 def test_changes_of_a_busy_host_are_no_lost_throughput() -> None:
@@ -135,11 +154,22 @@ def test_changes_of_a_busy_host_are_no_lost_throughput() -> None:
     assert sum(one is not None for one in found) <= 8  # 1 %
 
 
-def test_a_warm_up_without_enough_items_shows_no_loss() -> None:
-    found = ThroughputLost()
-    for _ in range(10):
-        found.learn([(LAYOUTS[0], None, [1.0]), (LAYOUTS[1], 100.0, [])])
-    assert found.found() is None
+def test_windows_that_cannot_be_compared_with_their_warm_up_show_no_loss() -> None:
+    seen = ThroughputLost()
+    for heat in range(10):
+        alone = replace(of_warmup(heat, LAYOUTS[1], 0.5), turns_s=None)
+        seen.learn([of_warmup(heat, LAYOUTS[0], None), alone])
+    assert seen.found is None
+
+
+def test_the_throughput_of_a_warm_up_needs_items_and_time() -> None:
+    def samples(*n_done: int) -> list[Sample]:
+        return [Sample(float(at_s), n, 0, 0.0, 0.0, 0.0, None) for at_s, n in enumerate(n_done)]
+
+    assert items_per_s(samples(5, 20, 65)) == 30.0
+    assert items_per_s(samples(5, 20, 24)) is None
+    assert items_per_s(samples(30)) is None
+    assert items_per_s([]) is None
 
 
 def test_a_bias_within_its_noise_or_too_small_to_matter_changes_nothing() -> None:

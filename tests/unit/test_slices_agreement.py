@@ -1,9 +1,11 @@
-"""Windows alone confirm slices, or show that started layouts disturb each other: on a simulated host."""
+"""Slices that are wrong: warm-ups or windows alone differ from them. On a simulated host."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import exp
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from math import exp, inf
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -14,14 +16,24 @@ from tuner.adapters.virtual.box import VirtualBox, VirtualService
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.study_queries import overview_of
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Agreement, Observed
+from tuner.core.domain.strategy import Agreement, LostInSlices, Observed
+from tuner.core.domain.window import Reading
+from tuner.core.errors import MeasurementError
 from tuner.core.ranking.live_status import BoardKeeper
 from tuner.core.search.heat_race import HeatRace
+from tuner.core.search.recheck import Asked
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
+from tuner.core.search.strategies.recheck import Pairs
+from tuner.core.text.figures import percent
+from tuner.ports import Box, Counting, Probe
 from tuner.reports.ranking.answer import answer_facts, answer_notes, answer_sentence
+from tuner.study.counted import counts_slices, left_out, without_others
+from tuner.study.pilot_run import read_pilot
+from tuner.study.recheck_plan import read_past
+from tuner.study.run import run_study
 from tuner.study.strategy_driver import Recalled, replay_study
 
-from ..wording import wording
+from ..wording import Wording, wording
 from .heat_studies import RATES, SERVICE, box_with_places, heat_study, measured
 
 #: while other layouts are started, 4x1 does more than alone, where 2x2 is the best
@@ -176,3 +188,141 @@ def test_a_difference_beyond_the_noise_is_a_disagreement() -> None:
     random = Random(8)
     found = [agreement_after(random, 0.01, disturbed=0.3) for _ in range(10)]
     assert all(not one.holds for one in found)
+
+
+class LosingProbe:
+    """A probe that reports half of the items once the launch has stood still for a while."""
+
+    def __init__(self, probe: Probe, losing: Callable[[Layout], bool]) -> None:
+        self._probe, self._losing = probe, losing
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[Counting]:
+        with self._probe.counting(layout) as counting:
+            read, before, from_n = counting.read, counting.read(), inf
+
+            def half() -> Reading:
+                nonlocal before, from_n
+                reading = read()
+                if reading.at_s - before.at_s > 1.5:
+                    from_n = min(from_n, before.n_done_total)
+                before, n = reading, reading.n_done_total
+                return replace(reading, n_done_total=round(min(n, from_n) + 0.5 * max(0, n - from_n)))
+
+            if self._losing(layout):
+                counting.read = half  # type: ignore[method-assign]
+            yield counting
+
+
+class LosesItems(VirtualBox):
+    """A host whose probe loses items of launches that take turns."""
+
+    def box(self) -> Box:
+        box = super().box()
+        return replace(box, probe=LosingProbe(box.probe, self.losing))
+
+    @staticmethod
+    def losing(layout: Layout) -> bool:
+        """All layouts lose items."""
+        return layout is not None
+
+
+class LosesItemsOfOne(LosesItems):
+    """A host whose probe loses items of the best layout only."""
+
+    @staticmethod
+    def losing(layout: Layout) -> bool:
+        return layout == BEST
+
+
+BEST = max(RATES, key=lambda layout: RATES[layout])
+
+
+def texts_of(lost: LostInSlices) -> tuple[Wording, Wording]:
+    """The warning, and the end of the answer's sentence."""
+    share = percent(lost.ratio)
+    if lost.layouts:
+        return (
+            wording("grid.slices-lose-throughput-of-one", share=share),
+            wording("grid.only-windows-alone-count-loss-of-one", share=share),
+        )
+    return (
+        wording("grid.slices-lose-throughput", share=share),
+        wording("grid.only-windows-alone-count-loss", share=share),
+    )
+
+
+@pytest.mark.parametrize("kind", [LosesItems, LosesItemsOfOne])
+def test_if_launches_lose_throughput_in_slices_windows_alone_decide(kind: type[LosesItems]) -> None:
+    progress = MemoryProgress()
+    store = measured(heat_study(), box_with_places(kind=kind), progress=progress)
+    known = recalled(store)
+    claim = known.claim()
+    lost = claim.answer.lost_in_slices
+    assert lost is not None
+    assert lost.layouts == (() if kind is LosesItems else (BEST,))
+    assert (claim.answer.layout, claim.answer.reached) == (BEST, True)
+    assert known.strategy.estimates()[BEST].mean == pytest.approx(30.0, rel=0.02)
+    assert known.otherwise == ()
+    warned, why = texts_of(lost)
+    assert [text for slug, text in progress.warnings if slug == "slices-lose-throughput"] == [warned]
+    assert why in answer_sentence(claim)
+    layouts = [str(layout) for layout in lost.layouts]
+    assert answer_facts(claim)["lost_in_slices"] == {"ratio": lost.ratio, "layouts": layouts}
+
+
+@pytest.mark.parametrize("kind", [Interfering, LosesItems])
+def test_windows_in_slices_that_do_not_count_are_in_no_figure(kind: type[VirtualBox]) -> None:
+    store = measured(heat_study(), box_with_places(kind=kind))
+    in_slices = {number for number, launch in store.launches() if launch.heat is not None}
+    counting = without_others(store, store.sums()).launches
+    pilot, past = read_pilot(store), read_past(store, Asked(BEST, (Layout(2, 2),), 0.05, 0.95, "strict"))
+
+    assert left_out(store) == in_slices
+    assert not counts_slices(store)
+    assert pilot is not None
+    assert past is not None
+    assert {one.launch for one in counting} == set(dict(store.launches())) - in_slices
+    rates = {**RATES, BEST: 20.0} if kind is Interfering else RATES
+    for layout, level in past.levels.items():
+        assert exp(level) == pytest.approx(rates[layout], rel=0.02)
+
+
+def test_windows_in_slices_count_if_slices_are_right() -> None:
+    store = measured(heat_study(), box_with_places())
+    assert left_out(store) == set()
+    assert counts_slices(store)
+
+
+def test_a_study_that_was_stopped_after_the_loss_goes_on_with_windows_alone() -> None:
+    store, progress = MemoryStore(heat_study()), MemoryProgress()
+    lost = PlannedStop(lambda: any(slug == "slices-lose-throughput" for slug, _ in progress.warnings))
+    measured(store.study(), box_with_places(kind=LosesItems), store=store, progress=progress, stop=lost)
+    n_before = len(store.launches())
+    assert all(launch.heat is not None for _, launch in store.launches())
+    one = overview_of(store, Path("no-such.tuner.db"))
+    assert not any(row.n_windows for row in one.ranking.rows)
+    assert one.ranking.claim is not None
+    assert not one.ranking.claim.answer.reached
+
+    again = MemoryProgress()
+    clock = box_with_places().clock.resumed(store)
+    measured(store.study(), box_with_places(clock=clock, kind=LosesItems), store=store, progress=again)
+    assert [slug for slug, _ in again.warnings].count("slices-lose-throughput") == 1
+    assert all(launch.heat is None for _, launch in store.launches()[n_before:])
+    assert recalled(store).claim().answer.reached
+
+
+def test_a_self_test_ends_if_launches_lose_throughput_in_slices() -> None:
+    store = MemoryStore(heat_study(strategy="aa", n_resident=2, layouts=(BEST,), kind="none"))
+    pairs = Pairs(BEST, 20, 20.0, 1, in_turns=True)
+    with pytest.raises(MeasurementError) as result:
+        run_study(box_with_places(kind=LosesItems), store, MemoryProgress(), PlannedStop(), pairs)
+    assert result.value.problem == wording("grid.slower-in-slices")
+    assert result.value.hint == wording("grid.slower-in-slices-hint")
+    n_before = len(store.launches())
+
+    again = Pairs(BEST, 20, 20.0, 1, in_turns=True)
+    with pytest.raises(MeasurementError):
+        run_study(box_with_places(kind=LosesItems), store, MemoryProgress(), PlannedStop(), again)
+    assert len(store.launches()) == n_before

@@ -16,6 +16,7 @@ from tuner.core.defaults import SHORTEST_IN_TURNS_S
 from tuner.core.domain.records import is_simulated
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
+from tuner.core.messages.study import slices_were_wrong
 from tuner.core.text.safe_text import visible
 from tuner.study.recheck_plan import check_study, read_check, read_past, recheck_of, recheck_options
 from tuner.study.timetable import check_budget
@@ -104,8 +105,11 @@ def begin_check(
         parent_name=visible(study.name),
         windows=windows,
     )
-    as_in_study = parent.n_resident > 1 or settings.study.slices == "auto"
-    if slices == "auto" or (slices is None and as_in_study):
+    as_in_study = slices is None and (parent.n_resident > 1 or settings.study.slices == "auto")
+    if as_in_study and ranking.claim is not None and not ranking.claim.answer.counts_slices:
+        say(f"Layouts run one after the other. {slices_were_wrong(visible(study.name))}")
+        as_in_study = False
+    if slices == "auto" or as_in_study:
         n_resident = n_layouts_in_turns(
             settings, say, is_simulated=profile is not None, n_layouts=len(record.layouts)
         )

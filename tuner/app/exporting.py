@@ -216,12 +216,12 @@ def _read_known(file: Path) -> Known:
     from tuner.config.legacy import fill_defaults
     from tuner.core.planning.compared import Known
     from tuner.core.text.safe_text import visible
-    from tuner.study.aging import longer_numbers
+    from tuner.study.counted import left_out
 
     record, ranking = rank_file(file)
     record = replace(record, config=fill_defaults(record.config))
     with open_store(file, read_only=True) as store:
-        longer = longer_numbers(store)
-        windows = [one for one in store.windows() if one.launch_id not in longer]
+        others = left_out(store)
+        windows = [one for one in store.windows() if one.launch_id not in others]
         launches = store.launches()
     return Known(visible(file.name), record, ranking, windows, launches)

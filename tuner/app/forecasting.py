@@ -82,12 +82,16 @@ def forecast_of(file: Path, slices: Slices | None = None) -> tuple[StudyRecord, 
     """
     from tuner.bootstrap import stores
     from tuner.core.defaults import WITHIN
+    from tuner.core.messages.study import slices_were_wrong
     from tuner.core.planning.forecast import CAUSES, ForecastOptions, cost_of, questions, savings
+    from tuner.core.text.safe_text import visible
     from tuner.reports.plan import Order, Plan
+    from tuner.study.counted import counts_slices
     from tuner.study.pilot_run import read_pilot
 
     with stores.open_store(file, read_only=True) as store:
         record, pilot = store.study(), read_pilot(store)
+        has_wrong_slices = not counts_slices(store)
     asked = _asked(record)
     if slices is not None:
         asked = asked.model_copy(update={"slices": slices})
@@ -100,7 +104,10 @@ def forecast_of(file: Path, slices: Slices | None = None) -> tuple[StudyRecord, 
         )
         order = Order(record.service, _layouts(record, asked), kind, within, asked.confidence)
         return record, Unknown(order, why)
-    n_resident, why_not = turns_of(record, file, slices)
+    if has_wrong_slices and slices is None:
+        n_resident, why_not = 1, slices_were_wrong(visible(file.name))
+    else:
+        n_resident, why_not = turns_of(record, file, slices)
     basis = _basis(record, asked, pilot, n_resident)
     began_s = time.monotonic()
     courses = _simulated(basis, questions(kind, within, in_turns=basis.n_resident > 1))

@@ -18,8 +18,9 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError
 from tuner.ports import Store
-from tuner.study.aging import memory_growth, without_longer
+from tuner.study.aging import memory_growth
 from tuner.study.calibration_run import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
+from tuner.study.counted import without_others
 
 if TYPE_CHECKING:
     from tuner.app.session import Options
@@ -212,7 +213,7 @@ def explain_file(
     asked = question or RankingOptions()
     with open_store(file, read_only=True) as store:
         record, everything = store.study(), store.sums()
-        sums = without_longer(store, everything)
+        sums = without_others(store, everything)
         limits, verdicts = asked.limits_of(record), {}
         if limits:  # without limits there are no verdicts, and ranking 100 000 windows takes a while
             from tuner.core.ranking.ranking import rank

@@ -38,11 +38,11 @@ def suite_of(text: str) -> Suite | RecordedStudy:
 def _recorded(file: Path) -> RecordedStudy:
     from tuner.bootstrap import stores
     from tuner.core.search.recorded import record_study
-    from tuner.study.aging import longer_numbers
+    from tuner.study.counted import left_out
 
     with stores.open_store(file, read_only=True) as store:
-        longer = longer_numbers(store)
-        windows = [one for one in store.windows() if one.launch_id not in longer]
+        others = left_out(store)
+        windows = [one for one in store.windows() if one.launch_id not in others]
         return record_study(file.name.split(".")[0], store.study(), dict(store.launches()), windows)
 
 

@@ -221,7 +221,8 @@ def _rank(
     from tuner.core.ranking.race_result import by_claim
     from tuner.core.ranking.ranking import rank
     from tuner.core.ranking.step_case import wider_than
-    from tuner.study.aging import longer_seen, without_longer
+    from tuner.study.aging import longer_seen
+    from tuner.study.counted import without_others
 
     record = store.study()
     layout = parse_measured_layout(current, record, file) if current is not None else None
@@ -232,11 +233,10 @@ def _rank(
             hint="Leave --confidence out.",
         )
     everything = sums = store.sums() if sums is None else sums
-    if is_race:
-        sums = without_longer(store, sums)
     if is_race and record.n_resident > 1:
         known = known or replay_study(store)
-        sums = _that_count(store, known, sums)
+    if is_race:
+        sums = without_others(store, sums, known)
     seen = _of_boxes(store, question, sums)
     if question.within is not None and not question.costs and not seen.is_of_boxes:
         raise ConfigError(
@@ -286,13 +286,6 @@ def _with_longer(ranking: Ranking, longer: LongerLaunch | None) -> Ranking:
         answer = replace(claim.answer, reached=False, fell_below=longer.rival.layout)
         claim = replace(claim, answer=answer, rest=None)
     return replace(ranking, longer=longer, claim=claim)
-
-
-def _that_count(store: Store, known: Recalled, sums: Sums) -> Sums:
-    """Leave out slices if they differ from windows of layouts alone."""
-    if known.strategy.answer().counts_slices:
-        return sums
-    return sums.of({number for number, launch in store.launches() if launch.heat is None})
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,18 +111,3 @@ def longer_seen(store: Store, sums: Sums, answer: Answer) -> LongerLaunch | None
     launches = [(number, one) for number, one in store.launches() if is_longer(study, one)]
     windows = sums.windows_of([number for number, _ in launches]) if launches else []
     return longer_launch_of(study, answer, launches, windows)
-
-
-def longer_numbers(store: Store) -> set[int]:
-    """Return the numbers of the longer launches in *store*."""
-    from tuner.core.ranking.aging import is_longer
-
-    study = store.study()
-    return {number for number, one in store.launches() if is_longer(study, one)}
-
-
-def without_longer(store: Store, sums: Sums) -> Sums:
-    """Return the *sums* without the longer launches, from which a race does not learn."""
-    longer = longer_numbers(store)
-    known = {one.launch for one in sums.launches} | {one.launch for one in sums.void}
-    return sums.of(known - longer) if longer else sums

@@ -25,7 +25,7 @@ from tuner.core.stats.interval import Estimate
 from tuner.core.windows.launch_sums import Sums
 from tuner.core.windows.load_facts import load_facts, sum_spreads
 from tuner.ports import Store
-from tuner.study.aging import without_longer
+from tuner.study.counted import without_others
 from tuner.study.pilot_run import read_noise
 
 MADE_BY = "tuner calibrate"
@@ -68,7 +68,7 @@ def read_calibration(
         ConfigError: the store has no window to calibrate on.
     """
     study = store.study()
-    sums = without_longer(store, store.sums() if sums is None else sums)
+    sums = without_others(store, store.sums() if sums is None else sums)
     noise = _noise(store, sums)
     pooled = study.config.service.pooled_variants
     all_clocks = clocks_of_layouts(

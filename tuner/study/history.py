@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.domain.fleet import LOST
@@ -19,7 +19,9 @@ from tuner.core.domain.records import (
 )
 from tuner.core.domain.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
 from tuner.core.domain.strategy import Observed, Proposal
+from tuner.core.domain.window import Sample
 from tuner.core.windows.layout_check import RanLayouts
+from tuner.core.windows.slices import items_per_s
 from tuner.ports import Store
 from tuner.study.launch.outcome import AWAY
 from tuner.study.launch.plan_cells import Block, Cell, spoils_launch
@@ -95,14 +97,17 @@ class History:
         study: StudyRecord,
         launches: Sequence[tuple[int, LaunchRecord]],
         windows: Sequence[WindowRecord],
+        warmup_of: Callable[[int], Sequence[Sample]],
     ) -> None:
+        """*warmup_of* returns the samples of a launch's warm-up."""
         self.blocks: list[Block] = []
         self.scouts: list[Cell] = []  #: scouts before the first block, in order
         self.looks: list[Cell] = []  #: cells of the first look, in order
         self.n_windows = 0
         self.n_void = 0
         self.n_launches_spoilt = 0
-        self._study = study
+        self._study, self._warmup_of = study, warmup_of
+        self._warmup_per_s: dict[int, float | None] = {}  #: items/s of warm-ups before slices, by launch
         self._timeline = Timeline()
         self._heats = HeatTimes()
         #: layouts that passed a limit in a launch that only warmed the page cache
@@ -316,4 +321,13 @@ class History:
             requests=window.requests,
             turns_s=turns_s,
             noise_of_second=launched.launch.noise_of_second_ratio,
+            of_warmup=None if run is None else self._of_warmup(window),
         )
+
+    def _of_warmup(self, window: WindowRecord) -> float | None:
+        """Return the items/s of a window in slices as a multiple of those in its launch's warm-up."""
+        number = window.launch_id
+        if number not in self._warmup_per_s:
+            self._warmup_per_s[number] = items_per_s(self._warmup_of(number))
+        before_per_s = self._warmup_per_s[number]
+        return None if before_per_s is None else window.n_done / window.length_s / before_per_s

@@ -19,7 +19,7 @@ from tuner.core.stats.variance import MeanSquare
 from tuner.core.text.figures import render_duration
 from tuner.core.windows.launch_sums import Sums
 from tuner.ports import Store
-from tuner.study.aging import longer_numbers, without_longer
+from tuner.study.counted import left_out, without_others
 from tuner.study.history import History
 from tuner.study.timetable import SETTLING_GUESS_S, START_AND_STOP_GUESS_S, Timetable
 
@@ -75,9 +75,9 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
 
 def read_pilot(store: Store) -> Pilot | None:
     """Estimate noise and costs from the study in *store*; None: no layout has two valid launches."""
-    study, launches, longer = store.study(), store.launches(), longer_numbers(store)
+    study, launches, others = store.study(), store.launches(), left_out(store)
     timetable = Timetable(study, launches, store.windows())
-    windows = [window for window in store.windows() if window.launch_id not in longer]
+    windows = [window for window in store.windows() if window.launch_id not in others]
     counting = [window for window in windows if not window.void]
     # The mean overhead of a launch (all but its windows), each layout weighted by its launches.
     n_launches = len({window.launch_id for window in counting})
@@ -87,7 +87,7 @@ def read_pilot(store: Store) -> Pilot | None:
     launch_s = timetable.expected_s(Proposal(layout, 0.0, 0) for layout in of_launches.values()) / n_launches
     return pilot_of(
         windows,
-        without_longer(store, store.sums()).launches,
+        without_others(store, store.sums()).launches,
         launch_s=launch_s,
         objective=study.objective,
         within_window=partial(_within_windows, store, windows, study.objective),
@@ -166,7 +166,7 @@ def pairs_strategy(study: StudyRecord) -> Pairs:
 def read_self_test(store: Store) -> tuple[SelfTest, Pilot | None] | None:
     """Evaluate the pairs in *store*, and estimate their noise; None: fewer than two pairs are complete."""
     study, launches, windows = store.study(), store.launches(), store.windows()
-    history = History(study, launches, windows)
+    history = History(study, launches, windows, store.warmup_samples)
     strategy = pairs_strategy(study)
     pairs: list[Pair] = []
     while history.holds_more:

@@ -168,7 +168,7 @@ def replay_study(store: Store, strategy: Strategy) -> Recalled:
     An unfinished block is passed with the windows it has; the strategy must not be resumed after that.
     """
     study, launches, windows = store.study(), store.launches(), store.windows()
-    history = History(study, launches, windows)
+    history = History(study, launches, windows, store.warmup_samples)
     course = Course(history, strategy, study.max_attempts, longer_launches_of(store, strategy))
     missing: list[Proposal] = []
     while history.holds_more and (block := course.next_block()) is not None:

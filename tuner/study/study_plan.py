@@ -9,9 +9,10 @@ from tuner.core.domain.provenance import GIL, GIL_MODULE, GIL_SEEN, Provenance, 
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal, Strategy
 from tuner.core.domain.window import Window
+from tuner.core.errors import MeasurementError
 from tuner.core.messages import study as messages
 from tuner.core.messages.launch import gil_came_back, inner_threads
-from tuner.core.messages.study import slices_disagree
+from tuner.core.messages.study import slices_disagree, slices_lose_throughput, slower_in_slices
 from tuner.core.text.figures import render_rest
 from tuner.core.windows.layout_check import inner_of, inner_to_facts
 from tuner.ports import Clock, Progress, Store
@@ -43,13 +44,13 @@ class StudyPlan:
         #: proposals expected after the present block; None: not known
         self._foreseen: list[Proposal] | None = None
         self._out_of_budget = False
-        self._knows_agreement = False  #: whether the agreement of slices with windows measured alone is known
+        self._knows_slices = False  #: whether it is known that slices agree with windows alone or are wrong
 
     def recall(self) -> tuple[Sequence[tuple[int, LaunchRecord]], Sequence[WindowRecord]]:
         """Load the study from the store, and return its launches and windows."""
         self.asked = self._store.study()
         launches, windows = self._store.launches(), self._store.windows()
-        self.history = History(self.asked, launches, windows)
+        self.history = History(self.asked, launches, windows, self._store.warmup_samples)
         self._longer = longer_launches_of(self._store, self._strategy)
         self.course = Course(self.history, self._strategy, self.asked.max_attempts, self._longer)
         self.timetable = Timetable(self.asked, launches, windows)
@@ -68,6 +69,7 @@ class StudyPlan:
     def forward(self) -> None:
         """Go to the next block that is not fully measured."""
         self.block = self.course.forward()
+        self._report_slices()
         self._foreseen = self.course.expected_rest() if self.block is not None else []
         is_longer = self.block is not None and self.block is self.course.longer_block
         if is_longer and self._longer is not None and self._longer.due is not None:
@@ -138,15 +140,23 @@ class StudyPlan:
             if layout in self.course.over_limit:
                 continue  # warned of when it was stopped
             self._progress.warning(*messages.left_out(layout))
-        self._warn_disagreement()
 
-    def _warn_disagreement(self) -> None:
-        """Warn once if a finished block shows that slices differ from windows of a layout alone."""
-        if self.asked.n_resident == 1 or self._knows_agreement:
+    def _report_slices(self) -> None:
+        """Warn once if finished blocks show that slices are wrong; end a study that needs them.
+
+        Raises:
+            MeasurementError: launches of a check or a self-test lose throughput in slices.
+        """
+        if self.asked.n_resident == 1 or self._knows_slices:
             return
-        agreement = self._strategy.answer().agreement
-        self._knows_agreement = agreement is not None
-        if agreement is not None and not agreement.holds:
+        answer = self._strategy.answer()
+        lost, agreement = answer.lost_in_slices, answer.agreement
+        if lost is not None and self.asked.strategy != "race":
+            raise MeasurementError(slower_in_slices(lost), hint=messages.WITHOUT_SLICES)
+        self._knows_slices = lost is not None or agreement is not None
+        if lost is not None:
+            self._progress.warning(*slices_lose_throughput(lost))
+        elif agreement is not None and not agreement.holds:
             self._progress.warning(*slices_disagree(agreement))
 
     def outcome(self, *, braked: str | None, interrupted: bool, is_over: bool) -> StudyOutcome:

@@ -56,6 +56,9 @@ class Observed:
     #: moment used for all windows that took turns with it, on the same clock; None: it was measured alone
     turns_s: float | None = None
     noise_of_second: float | None = None  #: of its launch, as in `LaunchRecord`; None: unknown
+    #: items/s in its slices, as a multiple of those in the warm-up, when the launch ran alone; None: it was
+    #: measured alone, or the warm-up had too few items
+    of_warmup: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,14 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
+class LostInSlices:
+    """A clear loss of throughput in slices, against the warm-ups of the same launches, which ran alone."""
+
+    ratio: float  #: lost share of the throughput
+    layouts: tuple[Layout, ...]  #: layouts that lose it; empty: all do
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The present claim of a strategy."""
 
@@ -140,13 +151,14 @@ class Answer:
     reaction: UnequalReaction | None = None
     #: check of slices against windows alone; None: no slices, or not checked yet
     agreement: Agreement | None = None
+    lost_in_slices: LostInSlices | None = None  #: None: no clear loss; otherwise slices do not count
     #: rival that is faster in longer launches, so that *layout* is not the answer; None: no such rival
     fell_below: Layout | None = None
 
     @property
     def counts_slices(self) -> bool:
         """Whether windows in slices count, if there are any; otherwise only windows alone count."""
-        return self.agreement is None or self.agreement.holds
+        return self.lost_in_slices is None and (self.agreement is None or self.agreement.holds)
 
 
 @dataclass(frozen=True, slots=True)

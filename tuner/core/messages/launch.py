@@ -156,9 +156,9 @@ def mixed_items(
 def uneven_counts(layout: Layout, within_s: float, fewest: int, most: int, dispersion: float) -> str:
     """Return the text; *dispersion* is the variance of the counts within *within_s*, over their mean."""
     return (
-        f"{layout}: short and long items seem to be mixed. Within {render_duration(within_s)}, {fewest} to"
-        f" {most} items end, which varies {dispersion:.0f} times as much as items of one kind do. Throughput"
-        " depends on their mix and order"
+        f"{layout}: short and long items seem to be mixed, or are reported in batches. Within"
+        f" {render_duration(within_s)}, {fewest} to {most} items end, which varies {dispersion:.0f} times as"
+        " much as items of one kind do. Throughput depends on the mix and the order of items"
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Agreement
+from tuner.core.domain.strategy import Agreement, LostInSlices
 from tuner.core.messages import warning
-from tuner.core.text.figures import format_block, percent, pluralize, render_duration, render_size
+from tuner.core.text.figures import format_block, list_names, percent, pluralize, render_duration, render_size
 
 
 @warning(
@@ -204,31 +204,49 @@ def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
     )
 
 
-def slower_in_slices(share: float, layout: Layout | None) -> tuple[str, str]:
-    """Return the problem and the hint of a study that loses *share* of the throughput in slices.
+#: advice for a comparison of launches that lose throughput in slices
+WITHOUT_SLICES = (
+    "The figures in slices are wrong. Use --slices off, or let the service report each item at once."
+)
 
-    *layout*: the only layout that loses it; None: all do.
-    """
-    launches = "the launches" if layout is None else f"launches of {layout}"
+
+def slower_in_slices(lost: LostInSlices) -> str:
+    """Return the problem of launches that lose throughput in slices."""
+    launches = f"launches of {list_names(lost.layouts)}" if lost.layouts else "the launches"
     return (
-        f"in slices, {launches} have {percent(share)} less throughput than before, when each ran alone:"
-        " the probe reports items late, or the layouts disturb each other",
-        "The figures in slices are wrong. Begin a new study with --slices off, or let the service report each"
-        " item at once.",
+        f"in slices, {launches} have {percent(lost.ratio)} less throughput than before, when each ran alone:"
+        " the probe reports items late, or the layouts disturb each other"
     )
+
+
+@warning(
+    "slices-lose-throughput",
+    "Throughput in slices is clearly (10 %) lower than in the warm-ups of the same launches.",
+    "Let the service report each item at once, or use `--slices off`.",
+)
+def slices_lose_throughput(lost: LostInSlices) -> str:
+    return f"{slower_in_slices(lost)}; {_ALONE_FROM_NOW}"
+
+
+#: what follows once slices are known to be wrong
+_ALONE_FROM_NOW = "windows in slices count no longer, and layouts run one after the other from now on"
+
+
+def slices_were_wrong(file: str) -> str:
+    """Return why layouts run one after the other although they took turns in *file*."""
+    return f"Layouts that took turns in {file} gave wrong figures."
 
 
 @warning(
     "slices-disagree",
     "The printed ratios of throughputs, in slices and without slices, differ significantly (99 % "
     "confidence).",
-    "In later studies, use `--slices off`, so that each layout runs alone.",
+    "In later studies, use `--slices off`.",
 )
 def slices_disagree(seen: Agreement) -> str:
     return (
         f"layouts that stay started disturb each other here: {seen.layout} / {seen.other} is"
-        f" {seen.in_slices:.2f} in slices and {seen.alone:.2f} alone; windows in slices count no longer, and"
-        " layouts run one after the other from now on"
+        f" {seen.in_slices:.2f} in slices and {seen.alone:.2f} alone; {_ALONE_FROM_NOW}"
     )
 
 

@@ -6,7 +6,7 @@ share and no other heat has.
 
 At the end the best layout and its hardest rival run alone for a full window each. If their ratio is not
 that of the slices (`search.agreement`), started layouts disturb each other: then the race begins again with
-windows alone.
+windows alone. It also does so if launches lose throughput in slices (`windows.slices.ThroughputLost`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tuner.core.domain.strategy import Agreement, Answer, Goal, Observed, Propos
 from tuner.core.search.agreement import agreement_of
 from tuner.core.search.posterior import Noises, Posterior
 from tuner.core.search.racing import SOONER, Racing
+from tuner.core.windows.slices import ThroughputLost
 
 FEWEST = 2  #: fewest layouts of a heat; a single one cannot be compared
 #: assumed standard deviation between launches, until it is measured, and its weight as a number of launches
@@ -40,13 +41,14 @@ class HeatRace(Racing):
         self._first = True
         self._alone: dict[Layout, Observed] = {}  #: last full window of each layout that ran alone
         self._agreement: Agreement | None = None
+        self._lost = ThroughputLost()
         self._n_in_slices, self._in_slices_s = 0, 0.0  #: number of windows in slices, and their total length
         self._seconds: list[float] = []  #: variance of one second of slices, of each launch
 
     @property
     def _counts_slices(self) -> bool:
         """Whether windows in slices count; otherwise only windows alone do, as in a race without slices."""
-        return self._agreement is None or self._agreement.holds
+        return self._lost.found is None and (self._agreement is None or self._agreement.holds)
 
     def propose(self) -> Sequence[Proposal]:
         """Return the launches of the next block."""
@@ -73,12 +75,15 @@ class HeatRace(Racing):
         self._in_slices_s += sum(window.length_s for window in in_slices)
         self._seconds += [one.noise_of_second**2 for one in in_slices if one.noise_of_second is not None]
         self._take_in(in_slices, failed)
-        if alone and self._agreement is None:
+        self._lost.learn(in_slices)
+        if self._lost.found is not None:
+            self._restart_alone()
+        elif alone and self._agreement is None:
             self._compare()
 
     def answer(self) -> Answer:
         """Return the answer of the race, with the agreement of slices and windows alone."""
-        return replace(super().answer(), agreement=self._agreement)
+        return replace(super().answer(), agreement=self._agreement, lost_in_slices=self._lost.found)
 
     def expected_rest(self) -> Sequence[Proposal] | None:
         """Return None, because the rest is not predictable."""
@@ -153,10 +158,14 @@ class HeatRace(Racing):
             self._in_slices_s / self._n_in_slices,
         )
         if not self._agreement.holds:
-            self._first = True
-            self._posterior = self._guide = None
-            self._windows, self._verdicts, self._launch_s, self._launches = [], {}, [], []
-            self._take_in(sorted(self._alone.values(), key=lambda window: window.began_s), ())
+            self._restart_alone()
+
+    def _restart_alone(self) -> None:
+        """Forget all windows in slices."""
+        self._first = True
+        self._posterior = self._guide = None
+        self._windows, self._verdicts, self._launch_s, self._launches = [], {}, [], []
+        self._take_in(sorted(self._alone.values(), key=lambda window: window.began_s), ())
 
     def _next_alone(self) -> list[Proposal]:
         """Propose launches as a race without slices: a block of all layouts, then one launch per block."""

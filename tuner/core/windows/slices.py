@@ -11,7 +11,7 @@ too short: `SkipControl`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import exp, inf, log, sqrt
@@ -19,6 +19,8 @@ from random import Random
 from statistics import fmean, stdev
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import LostInSlices, Observed
+from tuner.core.domain.window import Sample
 from tuner.core.stats.quantiles import student_t_quantile
 
 MOST_RESIDENT = 4  #: most layouts that take turns
@@ -36,12 +38,11 @@ MOST_BIAS = 0.002  #: bias of throughput in counted parts, above which the skipp
 SURE = 2.6  #: least significance of this bias, in standard errors: 99 %
 FEWEST_SLICES = 20  #: fewest slices from which the bias is estimated
 GROWS, MOST_GROWN = 1.5, 4.0  #: factor of each growth of the skipped part, and of all together
-#: share of the throughput whose loss in slices ends a study; busy hosts explain less in the mean of launches
+#: share of the throughput whose loss in slices counts; busy hosts explain less in the mean of launches
 MOST_LOST = 0.1
 SURE_OF_LOSS = 0.9995  #: confidence in this loss, because it is tested after each heat, for each layout
 FEWEST_HEATS = 4  #: fewest heats from which the loss is estimated
-FEWEST_ITEMS = 20  #: fewest items before the slices of a launch that count as its throughput
-NOTHING = 0.01  #: share of the throughput before as which no items in slices count
+FEWEST_ITEMS = 20  #: fewest items of a warm-up that show its throughput
 FEWEST_ROUNDS = 3  #: fewest rounds of slices from which the noise of a launch is estimated
 N_BATCHES = 5  #: batches of slices from which it is estimated, if there are so many slices
 _MEMORIES_S = (60.0, 300.0, 900.0)  #: time constants of the kernel's load averages
@@ -112,19 +113,22 @@ class ThroughputLost:
 
     #: logarithms of throughput in slices / before: in each heat, of its launches
     _heats: list[list[tuple[Layout, float]]] = field(default_factory=list)
+    found: LostInSlices | None = None  #: the clear loss; None: there is none
 
-    def learn(self, launches: Sequence[tuple[Layout, float | None, Sequence[float]]]) -> None:
-        """Take note of one heat: layout, items/s before its slices (None: too few) and in each slice."""
-        heat = []
-        for layout, before_per_s, in_slices_per_s in launches:
-            if before_per_s and in_slices_per_s:
-                seen_per_s = max(fmean(in_slices_per_s), NOTHING * before_per_s)
-                heat.append((layout, log(seen_per_s / before_per_s)))
-        if heat:
-            self._heats.append(heat)
+    def learn(self, windows: Iterable[Observed]) -> None:
+        """Test again with the windows of one block; those without slices do not count."""
+        heats: dict[float, dict[int, list[tuple[Layout, float]]]] = {}
+        for one in windows:
+            if one.turns_s is not None and one.of_warmup is not None:
+                launches = heats.setdefault(one.turns_s, {})
+                launches.setdefault(one.launch, []).append((one.layout, log(one.of_warmup)))
+        for launches in heats.values():
+            self._heats.append([(of[0][0], fmean(lost for _, lost in of)) for of in launches.values()])
+        if heats:
+            self.found = self._test()
 
-    def found(self) -> tuple[float, Layout | None] | None:
-        """Return the lost share of throughput, and the layout (None: all layouts); None: none is clear.
+    def _test(self) -> LostInSlices | None:
+        """Return the clear loss, of all layouts or of some; None: there is none.
 
         The launches of a heat share the host's state in their slices, so all of them count as one value, and
         those of one layout as values of different heats.
@@ -132,25 +136,45 @@ class ThroughputLost:
         means = [fmean(lost for _, lost in heat) for heat in self._heats]
         if len(means) < FEWEST_HEATS:
             return None
-        if (share := _clear_loss(means, stdev(means), len(means) - 1)) is not None:
-            return share, None
         of_layout: dict[Layout, list[float]] = {}
         for layout, lost in chain.from_iterable(self._heats):
             of_layout.setdefault(layout, []).append(lost)
-        df = sum(len(own) - 1 for own in of_layout.values())
-        if df < FEWEST_HEATS:
+        if not _is_clear(means, stdev(means), len(means) - 1) and not _is_of_layout(list(of_layout.values())):
             return None
-        within = sqrt(sum((one - fmean(own)) ** 2 for own in of_layout.values() for one in own) / df)
-        for layout, own in of_layout.items():
-            if len(own) > 1 and (share := _clear_loss(own, within, df)) is not None:
-                return share, layout
+        return _loss_of({layout: fmean(own) for layout, own in of_layout.items()})
+
+
+def items_per_s(samples: Sequence[Sample]) -> float | None:
+    """Return the throughput of a warm-up; None: it has fewer than `FEWEST_ITEMS`."""
+    if not samples:
         return None
+    n_done = samples[-1].n_done_total - samples[0].n_done_total
+    lasted_s = samples[-1].at_s - samples[0].at_s
+    return n_done / lasted_s if n_done >= FEWEST_ITEMS and lasted_s > 0 else None
 
 
-def _clear_loss(logs: Sequence[float], sd: float, df: int) -> float | None:
+def _is_of_layout(of_layouts: Sequence[Sequence[float]]) -> bool:
+    """Return whether the loss of any layout is clear; they share the noise between heats."""
+    df = sum(len(own) - 1 for own in of_layouts)
+    if df < FEWEST_HEATS:
+        return False
+    within = sqrt(sum((one - fmean(own)) ** 2 for own in of_layouts for one in own) / df)
+    return any(_is_clear(own, within, df) for own in of_layouts if len(own) > 1)
+
+
+def _is_clear(logs: Sequence[float], sd: float, df: int) -> bool:
     mean, reach = fmean(logs), student_t_quantile(SURE_OF_LOSS, df)
-    is_clear = mean < log(1 - MOST_LOST) and mean < -reach * sd / sqrt(len(logs))
-    return 1 - exp(mean) if is_clear else None
+    return mean < log(1 - MOST_LOST) and mean < -reach * sd / sqrt(len(logs))
+
+
+def _loss_of(logs: Mapping[Layout, float]) -> LostInSlices:
+    """Return a loss that is clear; it is of some layouts if the others lose less than half as much."""
+    losing = [layout for layout, lost in logs.items() if lost < log(1 - MOST_LOST)]
+    others = [lost for layout, lost in logs.items() if layout not in losing]
+    mean = fmean(logs[layout] for layout in losing or logs)
+    if others and fmean(others) > mean / 2:
+        return LostInSlices(1 - exp(mean), tuple(sorted(losing)))
+    return LostInSlices(1 - exp(fmean(logs.values())), ())
 
 
 def slice_for(

@@ -6,7 +6,16 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Agreement, Axis, ChangedRatio, Claim, Guidance, UnequalReaction
+from tuner.core.domain.strategy import (
+    Agreement,
+    Answer,
+    Axis,
+    ChangedRatio,
+    Claim,
+    Guidance,
+    LostInSlices,
+    UnequalReaction,
+)
 from tuner.core.text.figures import list_names, percent, pluralize, render_rest
 from tuner.reports.ranking.groups import condition_of_claim, describe_groups
 
@@ -43,10 +52,17 @@ def answer_sentence(claim: Claim) -> str:
         parts += describe_groups(answer.tied, [*claim.open_ties, *claim.unseen])
         parts.append(cost)
     if not answer.counts_slices:
-        parts.append("only windows alone count, because layouts that stay started disturb each other here")
+        parts.append(f"only windows alone count, because {_why_alone(answer)}")
     if claim.failed:
         parts.append(f"{list_names(claim.failed)} could not be measured")
     return f"{'; '.join(parts)}."
+
+
+def _why_alone(answer: Answer) -> str:
+    if (lost := answer.lost_in_slices) is None:
+        return "layouts that stay started disturb each other here"
+    whose = f" of {list_names(lost.layouts)}" if lost.layouts else ""
+    return f"throughput{whose} in slices is {percent(lost.ratio)} lower than in the warm-ups"
 
 
 def answer_notes(claim: Claim) -> list[str]:
@@ -110,12 +126,17 @@ def answer_facts(claim: Claim) -> dict[str, Any]:
         "changed": [{**asdict(one), "layout": str(one.layout)} for one in answer.changed],
         "reaction": None if answer.reaction is None else _reaction_facts(answer.reaction),
         **({} if answer.agreement is None else {"slices": agreement_facts(answer.agreement)}),
+        **({} if answer.lost_in_slices is None else {"lost_in_slices": _loss_facts(answer.lost_in_slices)}),
     }
 
 
 def _reaction_facts(reaction: UnequalReaction) -> dict[str, Any]:
     layouts = {"weakest": str(reaction.weakest), "strongest": str(reaction.strongest)}
     return {**asdict(reaction), **layouts}
+
+
+def _loss_facts(lost: LostInSlices) -> dict[str, Any]:
+    return {"ratio": lost.ratio, "layouts": [str(layout) for layout in lost.layouts]}
 
 
 def agreement_facts(seen: Agreement) -> dict[str, Any]:

@@ -262,7 +262,7 @@ def done_of(place: Place, cell: Cell, failed: Sequence[Layout], *, is_whole: boo
 def replay_fleet(store: Store, strategy: SpreadingStrategy) -> Recalled:
     """Pass every window of *store* to *strategy*, which must be new."""
     study, launches, windows = store.study(), store.launches(), store.windows()
-    history, failing = History(study, launches, windows), Failing(study.max_attempts)
+    history, failing = History(study, launches, windows, store.warmup_samples), Failing(study.max_attempts)
     show_history(history, failing, strategy)
     timetable = Timetable(study, launches, windows)
     timetable.ran_side_by_side(covered_s([launch for _, launch in launches]))

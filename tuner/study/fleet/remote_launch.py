@@ -86,7 +86,7 @@ def _make_launch(
     bench = Workbench(study, box, reporter, reporter, stop, stopped=stopped)
     if order.discards:
         return _as_attempt(bench.make(launch, deadline=deadline))
-    history = History(study, [], [])
+    history = History(study, [], [], lambda _: ())
     cell, launched = _cell(order, study.max_attempts), history.begin(launch)
 
     def take_note(window: Window, launch_id: int) -> None:

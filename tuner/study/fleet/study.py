@@ -99,7 +99,7 @@ class _FleetStudy:
         self._asked = store.study()
         launches, windows = store.launches(), store.windows()
         before = [launch for _, launch in launches]
-        self._history = History(self._asked, launches, windows)
+        self._history = History(self._asked, launches, windows, store.warmup_samples)
         self._settling = SettlingCount.of(before)
         self._ran = read_ran_before(store, windows)
         self._timetable = Timetable(self._asked, launches, windows)

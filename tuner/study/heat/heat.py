@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from tuner.core.domain.layout import Layout
-from tuner.core.errors import MeasurementError
-from tuner.core.messages.study import no_memory_for_heat, slices_too_long, slower_in_slices
+from tuner.core.messages.study import no_memory_for_heat, slices_too_long
 from tuner.core.warmup import EarlierTransients
-from tuner.core.windows.slices import SkipControl, ThroughputLost, slice_for, turns
+from tuner.core.windows.slices import SkipControl, slice_for, turns
 from tuner.ports import Box
 from tuner.study.heat.resident_box import ResidentStop, resident_box
 from tuner.study.heat.turns import Resident, Turns
@@ -33,7 +32,6 @@ class Heats:
     stack: ExitStack  #: closes the places at the end
     places: list[Box] = field(default_factory=list)
     skip: SkipControl = field(default_factory=SkipControl)
-    lost: ThroughputLost = field(default_factory=ThroughputLost)
     earlier: EarlierTransients = field(default_factory=EarlierTransients)
 
     def run(self, launches: Sequence[tuple[Layout, Make]], most_s: float) -> int:
@@ -44,7 +42,6 @@ class Heats:
             most_s: the host's monotonic second by which all launches must have ended.
 
         Raises:
-            MeasurementError: launches have clearly less throughput in slices than before them.
             Exception: a launch raised it; all other launches are cancelled.
             KeyboardInterrupt: like Exception.
         """
@@ -68,12 +65,6 @@ class Heats:
         for resident in residents[:n_made]:
             resident.join()
             self.skip.learn(resident.halves)
-        self.lost.learn(
-            [(one.layout, one.before_per_s, tuple(one.rates.values())) for one in residents[:n_made]]
-        )
-        if (found := self.lost.found()) is not None:
-            problem, hint = slower_in_slices(*found)
-            raise MeasurementError(problem, hint=hint)
         return n_made
 
     def _open_places(self, n: int) -> None:

@@ -12,7 +12,7 @@ from tuner.core.domain.load import Pace
 from tuner.core.domain.requests import Latencies, Requests
 from tuner.core.domain.window import Reading, Sample, Usage
 from tuner.core.errors import MeasurementError
-from tuner.core.windows.slices import FEWEST_ITEMS, LoadInSlices
+from tuner.core.windows.slices import LoadInSlices
 from tuner.ports import Box, Counting, CrossCheck, Feeder, Hooks, Launch, Probe, Sampler, Stop, Watch
 from tuner.study.heat.turns import Resident
 
@@ -238,7 +238,6 @@ class _Counting:
             n_done = self._stopped.n_done_total - self._first.n_done_total
             lasted_s = self._stopped.at_s - self._first.at_s
             self._resident.residence_s = self._resident.layout.total_threads * lasted_s / max(n_done, 1)
-            self._resident.before_per_s = n_done / lasted_s if n_done >= FEWEST_ITEMS and lasted_s else None
         if self._went_on is not None:
             self._resident.count_slice(_rate(self._went_on, self._stopped))
         if self._went_on is not None and self._half is not None:

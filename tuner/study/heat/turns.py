@@ -90,7 +90,6 @@ class Resident:
         """*work* makes the launch of *layout*; it is called with this object."""
         self.layout = layout
         self.residence_s = 0.0  #: mean time of an item after warm-up: threads divided by items/s
-        self.before_per_s: float | None = None  #: items/s of the warm-up; None: too few items
         self.state: State = "new"
         self.error: BaseException | None = None
         self.clock = ResidentClock(self)

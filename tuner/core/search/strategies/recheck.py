@@ -11,6 +11,7 @@ from tuner.core.domain.strategy import Answer, Observed, Proposal
 from tuner.core.search.recheck import LEAST_BLOCKS, Asked, Check, Launched, Past, check_answer
 from tuner.core.search.strategies.launches import Launches, by_launch, launch_value
 from tuner.core.stats.interval import Estimate
+from tuner.core.windows.slices import ThroughputLost
 
 
 class Recheck:
@@ -24,6 +25,7 @@ class Recheck:
         self._failed: set[Layout] = set()
         self._block = 0
         self._check: Check | None = None
+        self._lost = ThroughputLost()
 
     @property
     def failed(self) -> frozenset[Layout]:
@@ -55,6 +57,7 @@ class Recheck:
         for launch in by_launch(windows):
             self._launches.add(launch, self._block)
             self._seen.append(Launched(self._block, launch[0].layout, log(launch_value(launch))))
+        self._lost.learn(windows)
         self._failed.update(failed)
         self._block += 1
         self._check = None
@@ -77,7 +80,7 @@ class Recheck:
         named = check.better or (self._asked.winner if self._seen else None)
         reached = check.state != "open"
         ties = () if reached else tuple(one.other for one in check.against)
-        return Answer(named, reached, self._asked.kind, ties)
+        return Answer(named, reached, self._asked.kind, ties, lost_in_slices=self._lost.found)
 
     def estimates(self) -> Mapping[Layout, Estimate]:
         """Estimate the present value of each layout."""
@@ -106,6 +109,7 @@ class Pairs:
         self._n_asked = self._n_reported = 0
         self._failed = False
         self._launches = Launches()
+        self._lost = ThroughputLost()
 
     def propose(self) -> Sequence[Proposal]:
         """Return the two launches of the next pair."""
@@ -118,6 +122,7 @@ class Pairs:
         """Add the windows of a pair."""
         for launch in by_launch(windows):
             self._launches.add(launch, self._n_reported)
+        self._lost.learn(windows)
         self._n_reported += 1
         self._failed = self._failed or bool(failed)
 
@@ -128,7 +133,8 @@ class Pairs:
 
     def answer(self) -> Answer:
         """Return the only layout, without a claim."""
-        return Answer(self._proposal.layout if len(self._launches) else None, False, "none")
+        named = self._proposal.layout if len(self._launches) else None
+        return Answer(named, False, "none", lost_in_slices=self._lost.found)
 
     def estimates(self) -> Mapping[Layout, Estimate]:
         """Estimate the value of the layout."""
