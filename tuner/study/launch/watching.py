@@ -180,7 +180,9 @@ class RunningLayout:
         """
         moments = [self._moment(0)]  # before the first reading; the last one is after the last
         first = self._look()
-        window = _Watched([first.reading], [first.sample], [first.at_s], moments, [*first.second])
+        # a count at the fixed moment at which the window begins would show always the same part of an item
+        begin = replace(first.sample, n_active=None)
+        window = _Watched([first.reading], [begin], [first.at_s], moments, [*first.second])
         self._go_on(window, report)
         while warming := self._warming_n(window):
             self._give_head_to_warmup(window, warming)
