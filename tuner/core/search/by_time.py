@@ -19,8 +19,7 @@ from tuner.core.defaults import LEAST_LAUNCHES
 from tuner.core.search.posterior import Array, Posterior
 from tuner.core.stats.quantiles import student_t_tail
 
-#: Significance level of all tests of a race together. bench/robustness.py measures false changes in 0.5 to 3
-#: % of races, and in 2.5 % if single windows are far too low.
+#: Significance level of all tests in this module together; `by_speed` has its own.
 LEVEL = 0.01
 _LEVEL_OF_REST = 0.1  #: significance level that a change must keep without any one launch that is an outlier
 _LEAST_VARIANCE = 1e-12  #: launches that are exactly equal have no variance

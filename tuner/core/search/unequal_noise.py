@@ -37,7 +37,7 @@ LEVEL = 0.0275
 #: because so many more checks were made before. Both are calibrated with bench/robustness.py.
 MANY = 24
 #: the same once the noise of a layout is clearly different, because that of others may be, too
-LEVEL_IF_UNEQUAL = 0.016
+LEVEL_IF_UNEQUAL = 0.006
 FEW_DF = 8.0  #: least degrees of freedom of a layout's own variance, and the weight of the usual variance
 #: Twice the logarithm of the likelihood ratio of an own variance to the usual one, from which it is clear.
 CLEAR = 15.0
