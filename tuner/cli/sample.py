@@ -82,4 +82,6 @@ def sample(
     messages = pluralize(found.n_messages, "message")
     typer.echo(f"{messages} of {found.form} from the queue {found.queue} in {output}")
     typer.echo("The file contains data of your users; only you can read it (mode 0600).")
-    typer.echo(f"They wait in {found.queue} still; a study begins with an empty queue.", err=True)
+    typer.echo(
+        f"The queue {found.queue} still contains these messages. Empty the queue before a study.", err=True
+    )

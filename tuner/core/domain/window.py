@@ -110,7 +110,7 @@ class WindowClocks(WindowFacts):
     #: thread-seconds of workers' threads in state R, from samples one second apart
     running_s: float | None = _clock(3, is_summed=False)
     blocked_s: float | None = _clock(3)  #: thread-seconds of workers' threads in state D
-    child_running_s: float | None = _clock(3)  #: seconds of children in state R, from samples 5 s apart
+    child_running_s: float | None = _clock(3)  #: seconds of children in state R, from samples 4 to 6 s apart
     child_blocked_s: float | None = _clock(3)
     # Figures that the items counted themselves, if the service reports them to its probe.
     #: CPU time of the threads that work on items
