@@ -139,14 +139,14 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
     "other processes": (study(), ranking(others=BUSY), {}, "disturbed", "tuner doctor"),
     "other processes, which disturb all layouts in slices equally": (
         study(n_resident=4),
-        ranking(others=BUSY),
+        ranking(others=replace(BUSY, in_turns=True)),
         {},
         "export",
         "tuner export s.db --into RUNBOOK.md",
     ),
     "a race in slices whose budget ended beside other processes": (
         study(strategy="race", n_blocks=0, n_resident=4),
-        replace(few_launches(), others=BUSY),
+        replace(few_launches(), others=replace(BUSY, in_turns=True)),
         {"ending": "out-of-budget"},
         "go-on",
         "tuner grid --resume s.db",

@@ -10,7 +10,7 @@ import pytest
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.ranking.ranking import rank
-from tuner.core.windows.launch_sums import LaunchTally
+from tuner.core.windows.launch_sums import LaunchTally, tally
 from tuner.core.windows.other_processes import others_of
 from tuner.reports.ranking.evidence import describe_no_evidence, describe_others, find_weakened
 from tuner.reports.ranking.ranking import render_ranking
@@ -136,7 +136,10 @@ def test_windows_that_others_disturbed_are_no_evidence_and_every_export_says_so(
 
 def test_windows_in_slices_beside_others_are_evidence_for_a_host_as_busy() -> None:
     record, windows = busy(60 * 20.4, n_resident=4)
-    ranking = rank(record, windows)
+    sums = tally(windows)
+    for one in sums.launches:
+        one.heat = 0
+    ranking = rank(record, sums)
 
     assert ranking.others is not None
     assert ranking.others.holds_as_busy

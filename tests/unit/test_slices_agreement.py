@@ -12,7 +12,7 @@ from statistics import fmean
 
 import pytest
 
-from tuner.adapters.virtual.box import VirtualBox, VirtualService
+from tuner.adapters.virtual.box import Trouble, VirtualBox, VirtualService
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.study_queries import overview_of
 from tuner.core.domain.layout import Layout
@@ -26,6 +26,8 @@ from tuner.core.search.strategies.of_study import goal_of, strategy_of
 from tuner.core.search.strategies.recheck import Pairs
 from tuner.core.text.figures import percent
 from tuner.ports import Box, Counting, Probe
+from tuner.reports.charts.in_time import in_time
+from tuner.reports.charts.slices import turns_seen
 from tuner.reports.ranking.answer import answer_facts, answer_notes, answer_sentence
 from tuner.study.counted import counts_slices, left_out, without_others
 from tuner.study.pilot_run import read_pilot
@@ -191,40 +193,52 @@ def test_a_difference_beyond_the_noise_is_a_disagreement() -> None:
 
 
 class LosingProbe:
-    """A probe that reports half of the items once the launch has stood still for a while."""
+    """A probe that reports a share of the items once the launch has stood still for a while."""
 
-    def __init__(self, probe: Probe, losing: Callable[[Layout], bool]) -> None:
-        self._probe, self._losing = probe, losing
+    def __init__(self, probe: Probe, losing: Callable[[Layout], bool], share: float) -> None:
+        self._probe, self._losing, self._share = probe, losing, share
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[Counting]:
         with self._probe.counting(layout) as counting:
             read, before, from_n = counting.read, counting.read(), inf
 
-            def half() -> Reading:
+            def fewer() -> Reading:
                 nonlocal before, from_n
                 reading = read()
                 if reading.at_s - before.at_s > 1.5:
                     from_n = min(from_n, before.n_done_total)
                 before, n = reading, reading.n_done_total
-                return replace(reading, n_done_total=round(min(n, from_n) + 0.5 * max(0, n - from_n)))
+                return replace(reading, n_done_total=round(min(n, from_n) + self._share * max(0, n - from_n)))
 
             if self._losing(layout):
-                counting.read = half  # type: ignore[method-assign]
+                counting.read = fewer  # type: ignore[method-assign]
             yield counting
 
 
 class LosesItems(VirtualBox):
     """A host whose probe loses items of launches that take turns."""
 
+    share = 0.5
+
     def box(self) -> Box:
         box = super().box()
-        return replace(box, probe=LosingProbe(box.probe, self.losing))
+        return replace(box, probe=LosingProbe(box.probe, self.losing, self.share))
 
     @staticmethod
     def losing(layout: Layout) -> bool:
         """All layouts lose items."""
         return layout is not None
+
+
+class Silent(LosesItems):
+    """A host whose probe reports no items of the best layout once it has stood still."""
+
+    share = 0.0
+
+    @staticmethod
+    def losing(layout: Layout) -> bool:
+        return layout == BEST
 
 
 class LosesItemsOfOne(LosesItems):
@@ -286,6 +300,34 @@ def test_windows_in_slices_that_do_not_count_are_in_no_figure(kind: type[Virtual
     rates = {**RATES, BEST: 20.0} if kind is Interfering else RATES
     for layout, level in past.levels.items():
         assert exp(level) == pytest.approx(rates[layout], rel=0.02)
+
+
+def test_a_layout_without_any_item_in_slices_ends_the_study() -> None:
+    store = MemoryStore(heat_study())
+    with pytest.raises(MeasurementError) as result:
+        measured(store.study(), box_with_places(kind=Silent), store=store)
+    assert result.value.problem == wording("grid.no-item-in-slices")
+    assert not recalled(store).claim().answer.reached
+
+
+def test_windows_alone_are_as_without_slices() -> None:
+    disturbed = Trouble("foreign-cpu", window_attempt=1, lasts_s=1e6, size=0.5)
+    store = measured(heat_study(), box_with_places(kind=LosesItems, troubles=(disturbed,)))
+    in_slices = {number for number, launch in store.launches() if launch.heat is not None}
+    alone = [window for window in store.windows() if window.launch_id not in in_slices]
+
+    assert not any(window.void for window in store.windows() if window.launch_id in in_slices)
+    assert {bool(window.void) for window in alone if window.attempt == 1} == {True}
+    assert {round(window.length_s) for window in alone if not window.void} == {60}
+
+
+def test_the_page_shows_no_slices_that_do_not_count() -> None:
+    store = measured(heat_study(), box_with_places(kind=LosesItems))
+    overview = overview_of(store, Path("no-such.tuner.db"))
+    course = in_time(overview).course
+
+    assert turns_seen(overview) is None
+    assert max(abs(off) for off in course.off if off is not None) < 0.1
 
 
 def test_windows_in_slices_count_if_slices_are_right() -> None:

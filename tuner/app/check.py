@@ -18,6 +18,7 @@ from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.messages.study import slices_were_wrong
 from tuner.core.text.safe_text import visible
+from tuner.study.counted import left_out
 from tuner.study.recheck_plan import check_study, read_check, read_past, recheck_of, recheck_options
 from tuner.study.timetable import check_budget
 
@@ -93,7 +94,8 @@ def begin_check(
     if warmup_cap_s is not None:
         now = replace(now, warmup_cap_s=warmup_cap_s)
     with stores.open_store(study, read_only=True) as store:
-        windows = store.windows()
+        others = left_out(store)
+        windows = [window for window in store.windows() if window.launch_id not in others]
     record = check_study(
         parent,
         now,

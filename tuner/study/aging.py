@@ -86,7 +86,11 @@ class LongerLaunches:
         # only now: most launches are made before a race has an answer
         from tuner.core.ranking.aging import due_of, is_longer, throughput_trends
 
-        launches = {number: one for number, one in self._store.launches() if not is_longer(study, one)}
+        launches = {
+            number: one
+            for number, one in self._store.launches()
+            if not is_longer(study, one) and (one.heat is None or answer.counts_slices)
+        }
         sums = self._store.sums().of(launches)
         if sum(one.length_s for one in sums.launches if one.layout == answer.layout) < LEAST_S:
             return []

@@ -18,10 +18,12 @@ from tuner.core.domain.records import (
     value_of,
 )
 from tuner.core.domain.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
-from tuner.core.domain.strategy import Observed, Proposal
+from tuner.core.domain.strategy import LostInSlices, Observed, Proposal
 from tuner.core.domain.window import Sample
+from tuner.core.errors import MeasurementError
+from tuner.core.messages.study import WITHOUT_SLICES, slower_in_slices
 from tuner.core.windows.layout_check import RanLayouts
-from tuner.core.windows.slices import items_per_s
+from tuner.core.windows.slices import FEWEST_ITEMS, items_per_s
 from tuner.ports import Store
 from tuner.study.launch.outcome import AWAY
 from tuner.study.launch.plan_cells import Block, Cell, spoils_launch
@@ -236,12 +238,19 @@ class History:
         self._add(cell, window, observed)
 
     def end_launch(self, cell: Cell, launched: Launched) -> None:
-        """Record the end of a launch of *cell*."""
+        """Record the end of a launch of *cell*.
+
+        Raises:
+            MeasurementError: it finished no item in slices, but many before.
+        """
         for observed in (one for _, one in launched.windows if one is not None):  # it is known only now
             observed.noise_of_second = launched.launch.noise_of_second_ratio
         self.n_launches_spoilt += launched.is_spoilt
         self._take_note(cell, launched)
         self._forgive(cell, launched)
+        if launched.run is not None and any(self._is_silent(window) for window, _ in launched.windows):
+            lost = LostInSlices(1.0, (launched.launch.layout,))
+            raise MeasurementError(slower_in_slices(lost), hint=WITHOUT_SLICES)
 
     def end_warming(self, launched: Launched) -> None:
         """Record the end of a discarded launch; if it passed a safety limit, its layout is left out."""
@@ -326,8 +335,16 @@ class History:
 
     def _of_warmup(self, window: WindowRecord) -> float | None:
         """Return the items/s of a window in slices as a multiple of those in its launch's warm-up."""
-        number = window.launch_id
+        before_per_s = self._before_per_s(window.launch_id)
+        return None if before_per_s is None else window.n_done / window.length_s / before_per_s
+
+    def _is_silent(self, window: WindowRecord) -> bool:
+        """Return whether a window in slices has no item, although its launch finished many in its warm-up."""
+        if [reason.slug for reason in window.void] != ["no-items"]:
+            return False
+        return (self._before_per_s(window.launch_id) or 0.0) * window.length_s >= FEWEST_ITEMS
+
+    def _before_per_s(self, number: int) -> float | None:
         if number not in self._warmup_per_s:
             self._warmup_per_s[number] = items_per_s(self._warmup_of(number))
-        before_per_s = self._warmup_per_s[number]
-        return None if before_per_s is None else window.n_done / window.length_s / before_per_s
+        return self._warmup_per_s[number]

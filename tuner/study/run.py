@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from math import inf
@@ -332,7 +333,7 @@ class _Study:
 
         *bench* is that of a launch that takes turns with others; None: it runs alone.
         """
-        bench = bench or self._bench
+        bench = bench or replace(self._bench, study=self.asked)
         self._progress.launch_started(asked.layout, *which[:2], self._plan.remaining_s())
         began_s = bench.box.clock.monotonic_s()
         launch = new_launch(asked, which, self._box.name, self._box.clock.wall_s())

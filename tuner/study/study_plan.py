@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 
 from tuner.core.domain.provenance import GIL, GIL_MODULE, GIL_SEEN, Provenance, WorkerFacts
@@ -44,7 +45,6 @@ class StudyPlan:
         #: proposals expected after the present block; None: not known
         self._foreseen: list[Proposal] | None = None
         self._out_of_budget = False
-        self._knows_slices = False  #: whether it is known that slices agree with windows alone or are wrong
 
     def recall(self) -> tuple[Sequence[tuple[int, LaunchRecord]], Sequence[WindowRecord]]:
         """Load the study from the store, and return its launches and windows."""
@@ -142,22 +142,24 @@ class StudyPlan:
             self._progress.warning(*messages.left_out(layout))
 
     def _report_slices(self) -> None:
-        """Warn once if finished blocks show that slices are wrong; end a study that needs them.
+        """Warn if finished blocks show that slices are wrong; end a study that needs them.
+
+        From then on, the study is as one without slices: other processes may not disturb its windows.
 
         Raises:
             MeasurementError: launches of a check or a self-test lose throughput in slices.
         """
-        if self.asked.n_resident == 1 or self._knows_slices:
+        if self.asked.n_resident == 1:
             return
         answer = self._strategy.answer()
-        lost, agreement = answer.lost_in_slices, answer.agreement
-        if lost is not None and self.asked.strategy != "race":
-            raise MeasurementError(slower_in_slices(lost), hint=messages.WITHOUT_SLICES)
-        self._knows_slices = lost is not None or agreement is not None
-        if lost is not None:
+        if (lost := answer.lost_in_slices) is not None:
+            if self.asked.strategy != "race":
+                raise MeasurementError(slower_in_slices(lost), hint=messages.WITHOUT_SLICES)
             self._progress.warning(*slices_lose_throughput(lost))
-        elif agreement is not None and not agreement.holds:
+        elif (agreement := answer.agreement) is not None and not agreement.holds:
             self._progress.warning(*slices_disagree(agreement))
+        if not answer.counts_slices:
+            self.asked = replace(self.asked, n_resident=1)
 
     def outcome(self, *, braked: str | None, interrupted: bool, is_over: bool) -> StudyOutcome:
         """Return the outcome so far."""

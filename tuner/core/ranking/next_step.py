@@ -113,7 +113,7 @@ def _begin(case: Case) -> NextStep | None:
 def _disturbed(case: Case) -> NextStep | None:
     others, invalid = case.ranking.others, case.facts.invalid
     n_of_host = case.facts.n_of_host
-    if others is not None and others.is_no_evidence and case.study.n_resident == 1:  # slices allow for them
+    if others is not None and others.is_no_evidence and not others.in_turns:  # slices allow for them
         why = f"Other processes used {others.cores:.2f} of {others.host_cores:g} cores"
     elif has_too_many_invalid(case) and 2 * n_of_host >= case.facts.n_invalid:
         most = max(OF_HOST, key=lambda slug: invalid.get(slug, 0))

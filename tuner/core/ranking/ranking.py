@@ -171,7 +171,9 @@ def rank(
         never_settled=settling.count,
         settling_facts=settling.facts,
         within=within,
-        others=others_of(tallies, study.box_cores, within, in_turns=study.n_resident > 1),
+        others=others_of(
+            tallies, study.box_cores, within, in_turns=any(one.heat is not None for one in tallies)
+        ),
         gaps=None if side is None else PairGaps.of(side, confidence),
         axis_names=tuple(axes),
         speed_changes=speed_changes(launches, confidence),

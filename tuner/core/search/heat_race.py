@@ -16,6 +16,7 @@ from dataclasses import replace
 from math import sqrt
 from statistics import fmean
 
+from tuner.core.defaults import SHORTEST_WINDOW_S
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Agreement, Answer, Goal, Observed, Proposal
 from tuner.core.search.agreement import agreement_of
@@ -176,6 +177,11 @@ class HeatRace(Racing):
 
     def _first_window_s(self) -> float:
         return self._within_bounds(FIRST_WINDOW_S) if self._counts_slices else super()._first_window_s()
+
+    def _within_bounds(self, length_s: float) -> float:
+        """Return *length_s* within the goal's bounds; windows alone need the usual least length."""
+        least_s = 0.0 if self._counts_slices else SHORTEST_WINDOW_S
+        return super()._within_bounds(max(length_s, least_s))
 
     def _best_window_s(self) -> float:
         """Return the window length in seconds that gives the most information per hour.

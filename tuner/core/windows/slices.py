@@ -43,6 +43,8 @@ MOST_LOST = 0.1
 SURE_OF_LOSS = 0.9995  #: confidence in this loss, because it is tested after each heat, for each layout
 FEWEST_HEATS = 4  #: fewest heats from which the loss is estimated
 FEWEST_ITEMS = 20  #: fewest items of a warm-up that show its throughput
+#: least and largest time between two samples of one warm-up, in seconds; usually 1 s
+LEAST_STEP_S, MOST_STEP_S = 0.05, 3.0
 FEWEST_ROUNDS = 3  #: fewest rounds of slices from which the noise of a launch is estimated
 N_BATCHES = 5  #: batches of slices from which it is estimated, if there are so many slices
 _MEMORIES_S = (60.0, 300.0, 900.0)  #: time constants of the kernel's load averages
@@ -145,11 +147,20 @@ class ThroughputLost:
 
 
 def items_per_s(samples: Sequence[Sample]) -> float | None:
-    """Return the throughput of a warm-up; None: it has fewer than `FEWEST_ITEMS`."""
-    if not samples:
+    """Return the throughput of a launch before its slices; None: it finished fewer than `FEWEST_ITEMS`.
+
+    A window that turns out to have begun before steady state adds its samples to the warm-up's: the first of
+    these is taken at once after the last one of the warm-up. A second warm-up begins after a longer pause.
+    """
+    before = list(samples[:1])
+    for sample in samples[1:]:
+        if not LEAST_STEP_S < sample.at_s - before[-1].at_s < MOST_STEP_S:
+            break
+        before.append(sample)
+    if not before:
         return None
-    n_done = samples[-1].n_done_total - samples[0].n_done_total
-    lasted_s = samples[-1].at_s - samples[0].at_s
+    n_done = before[-1].n_done_total - before[0].n_done_total
+    lasted_s = before[-1].at_s - before[0].at_s
     return n_done / lasted_s if n_done >= FEWEST_ITEMS and lasted_s > 0 else None
 
 
@@ -281,7 +292,7 @@ class LoadInSlices:
         return [tasks / weight if weight > 0 else n_active for tasks, weight in self._parts]
 
 
-def loads_in_slices(counts: Sequence[tuple[float, float]]) -> list[float]:
+def loads_in_slices(counts: Sequence[tuple[float, float]], began_s: float) -> list[float]:
     """Return the 1-minute load averages of a window in slices that count for its mean and maximum.
 
     A load average counts once it covers `COVERED_S`, and in a shorter window only the last one: an earlier
@@ -289,8 +300,8 @@ def loads_in_slices(counts: Sequence[tuple[float, float]]) -> list[float]:
 
     Args:
         counts: pairs of the time and the number of active tasks, in time order.
+        began_s: the time at which the window began.
     """
-    began_s = counts[0][0]
     load = LoadInSlices(began_s)
     seen = [(at_s, load.advance(at_s, n_active)[0]) for at_s, n_active in counts]
     return [load1 for at_s, load1 in seen if at_s - began_s >= COVERED_S] or [seen[-1][1]]

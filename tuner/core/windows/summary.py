@@ -117,7 +117,7 @@ def loads_of(window: Window) -> list[float]:
         first, last = window.usage[0], window.usage[-1]
         used_s, lasted_s = last.service_cpu_s_total - first.service_cpu_s_total, last.at_s - first.at_s
         least = used_s / lasted_s if lasted_s > 0 else 0.0
-        return [max(load, least) for load in loads_in_slices(counts)]
+        return [max(load, least) for load in loads_in_slices(counts, window.samples[0].at_s)]
     return [sample.load1 for sample in window.samples]
 
 

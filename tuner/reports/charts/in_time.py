@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from statistics import fmean
@@ -195,7 +195,7 @@ def in_time(overview: Overview) -> InTime:
         rates.append(rate)
         of_launch[one.launch_id].append(rate)
         first.setdefault(one.launch_id, one)
-    means = _means(of_launch, first)
+    means = _means(of_launch, first, _rejected(overview))
     off = [
         None if rate is None or not (mean := means[one.launch_id]) else rate / mean - 1
         for one, rate in zip(windows, rates, strict=True)
@@ -244,10 +244,21 @@ def _slices_until(overview: Overview, windows: Iterable[WindowRecord]) -> dict[t
     return until
 
 
-def _means(of_launch: Mapping[int, list[float]], first: Mapping[int, WindowRecord]) -> dict[int, float]:
-    """Return the mean of each launch's layout on its host, by launch."""
-    of_layout: dict[tuple[Layout, str], list[float]] = defaultdict(list)
+def _rejected(overview: Overview) -> set[int]:
+    """Return the launches in slices, if slices do not count."""
+    claim = overview.ranking.claim
+    if claim is None or claim.answer.counts_slices:
+        return set()
+    return {number for number, launch in overview.launches if launch.heat is not None}
+
+
+def _means(
+    of_launch: Mapping[int, list[float]], first: Mapping[int, WindowRecord], rejected: Collection[int]
+) -> dict[int, float]:
+    """Return the mean of each launch's layout on its host, by launch; *rejected* launches have their own."""
+    keys = {launch: (one.layout, one.box, launch in rejected) for launch, one in first.items()}
+    of_layout: dict[tuple[Layout, str, bool], list[float]] = defaultdict(list)
     for launch, own in of_launch.items():
-        of_layout[first[launch].layout, first[launch].box] += own
+        of_layout[keys[launch]] += own
     means = {key: fmean(own) for key, own in of_layout.items()}
-    return {launch: means[one.layout, one.box] for launch, one in first.items()}
+    return {launch: means[key] for launch, key in keys.items()}

@@ -71,9 +71,9 @@ class TurnsSeen:
 
 
 def turns_seen(overview: Overview) -> TurnsSeen | None:
-    """Compare layouts that took turns; None: none took turns with the best one."""
-    row = leader(overview.ranking)
-    if row is None:
+    """Compare layouts that took turns; None: none took turns with the best one, or slices lose throughput."""
+    row, claim = leader(overview.ranking), overview.ranking.claim
+    if row is None or (claim is not None and claim.answer.lost_in_slices is not None):
         return None
     launches = {key: one for key, one in overview.launches if one.heat is not None}
     groups: dict[tuple[int, int], list[WindowRecord]] = defaultdict(list)
@@ -95,7 +95,6 @@ def turns_seen(overview: Overview) -> TurnsSeen | None:
         turns += [Turn(layout, block, middle_s, rate / of_best) for layout, rate in rates.items()]
     if all(one.layout == row.layout for one in turns):
         return None
-    claim = overview.ranking.claim
     agreement = None if claim is None else claim.answer.agreement
     alone = None if agreement is None else _alone(overview, agreement, row.layout)
     if alone is not None:

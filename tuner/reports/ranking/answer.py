@@ -33,7 +33,8 @@ def answer_sentence(claim: Claim) -> str:
     cost = f"{pluralize(claim.n_windows, 'window')}, {render_rest(claim.spent_s)}"
     parts = []
     if answer.layout is None:
-        parts.append(f"No answer yet: nothing could be measured; {cost}")
+        what = "nothing could be measured" if answer.counts_slices else "nothing was measured alone so far"
+        parts.append(f"No answer yet: {what}; {cost}")
     elif answer.reached:
         parts.append(
             f"{answer.layout} is within {percent(claim.within)} of the best of"
