@@ -251,6 +251,40 @@ def test_without_the_guides_filters_the_bank_is_as_if_there_had_been_none() -> N
     assert bank.means() == pytest.approx(alone.means(), abs=1e-9)
 
 
+def test_windows_of_a_layout_with_much_noise_hardly_move_the_guide() -> None:
+    seen = windows(24)
+    noisy, others = seen[3][0], [one for one in seen if one[0] != seen[3][0]]
+    wrong = [(k, value - (0.1 if k == noisy else 0.0), at_s, length_s) for k, value, at_s, length_s in seen]
+
+    def guided(of: Sequence[tuple[int, float, float, float]], noise: float) -> Posterior:
+        guide, bank = Guide(LAYOUTS, CORES, lengths_vary=False), smooth_posterior(LAYOUTS, lengths_vary=False)
+        again = smooth_posterior(LAYOUTS, lengths_vary=False)
+        again.noise_scale[noisy] = noise
+        for one in of:
+            guide.observe(bank, *one)
+            again.observe(*one)
+        guide.rescale(again)
+        assert again.guided.any()
+        return again
+
+    def of_guide(bank: Posterior) -> Array:
+        found: Array = bank.weight[bank.guided] @ bank.mean[bank.guided] / bank.weight[bank.guided].sum()
+        return found
+
+    without = of_guide(guided(others, 1.0))
+    assert of_guide(guided(wrong, 1e6)) == pytest.approx(without, abs=0.015)
+    assert np.abs(of_guide(guided(wrong, 1.0)) - without).max() > 0.04
+
+
+def test_filters_of_a_guide_start_with_the_noise_that_each_layout_has_shown() -> None:
+    guide, bank = Guide(LAYOUTS, CORES, lengths_vary=False), smooth_posterior(LAYOUTS, lengths_vary=False)
+    for one in windows(40):
+        guide.observe(bank, *one)
+
+    variance = bank.own_squares.sum(axis=1) / bank.own_df.sum()
+    assert variance[bank.guided] == pytest.approx(variance[~bank.guided].mean(), rel=0.5)
+
+
 def test_a_window_of_a_layout_seen_before_is_no_test_of_the_guide() -> None:
     guide, bank = Guide(LAYOUTS, CORES, lengths_vary=False), smooth_posterior(LAYOUTS, lengths_vary=False)
     truth = np.log(network_surface())

@@ -1,4 +1,4 @@
-"""A strict race does not rule a layout out because its noise is larger than that of the others."""
+"""A race does not rule a layout out because its noise is larger than that of the others."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from tuner.core.search.agreement import agreement_of
 from tuner.core.search.by_time import Launch
 from tuner.core.search.challengers import Challenge, DrawnWorld, standing
 from tuner.core.search.heat_race import HeatRace
-from tuner.core.search.posterior import Posterior, flat_posterior
+from tuner.core.search.posterior import Posterior, flat_posterior, smooth_posterior
 from tuner.core.search.suite import Suite, SuiteNoise
 from tuner.core.search.unequal_noise import (
     FEW_DF,
-    LEVEL,
-    MANY,
+    LEVELS,
     RARE_SD,
     SCALES,
+    limits,
     noise_scales,
     own_scales,
     rescaled,
 )
 
+STRICT = LEVELS["strict"]
+LEVEL = STRICT.of_many
 HEATS = ((0, 1, 2), (1, 2), (2, 0, 1), (0, 1))  #: layouts of each
 MARGIN = -log(0.98)
 QUIET = (0.01, -0.01) * 6  #: what launches of the leader and of a quiet challenger differ by
@@ -138,11 +140,12 @@ def test_launches_that_are_exactly_equal_have_no_scale() -> None:
     assert noise_scales(plain([], 3)).tolist() == [1.0, 1.0, 1.0]
 
 
-def test_the_level_is_lower_once_a_noise_is_clearly_different() -> None:
+@pytest.mark.parametrize("kind", ["strict", "calibrated"])
+def test_the_level_is_lower_once_a_noise_is_clearly_different(kind: Kind) -> None:
     equal, unequal = bank_of(in_rounds((0.02,) * 3, 30)), bank_of(in_rounds((0.02,) * 3, 30))
     unequal.noise_scale = np.array([1.0, 1.0, 25.0])
 
-    assert (own_scales(unequal, 0).limits < own_scales(equal, 0).limits).all()
+    assert (limits(unequal, kind) < limits(equal, kind)).all()
 
 
 def test_two_equal_launches_far_behind_need_no_third() -> None:
@@ -161,11 +164,37 @@ def test_two_launches_that_differ_do_not_rule_a_layout_out() -> None:
     assert stands(posterior, out=(2,)).to_check() is None
 
 
-def test_only_a_strict_race_expects_noise_that_differs() -> None:
-    found = stands(with_two_launches(6.98, 6.78), "calibrated")
+def test_a_calibrated_race_rules_a_layout_out_at_a_larger_likelihood() -> None:
+    likely, less_likely = (with_two_launches(*launches) for launches in ((6.98, 6.78), (6.92, 6.78)))
 
-    assert found.to_check() is None
-    assert found.ties(LEVEL) == []
+    assert [stands(one).to_check() for one in (likely, less_likely)] == [2, 2]
+    assert [stands(one, "calibrated").to_check() for one in (likely, less_likely)] == [2, None]
+
+
+def test_a_calibrated_race_calls_no_layout_slower_that_a_strict_one_would_not() -> None:
+    posterior = with_two_launches(6.92, 6.78)
+
+    assert stands(posterior, "calibrated").to_check() is None
+    assert [stands(posterior, kind).ties(LEVEL) for kind in ("strict", "calibrated")] == [[2], [2]]
+
+
+def test_a_calibrated_race_does_not_test_the_noise_of_a_layout_without_a_launch() -> None:
+    layouts = (Layout(4, 6), Layout(6, 4), Layout(8, 3))
+    posterior = smooth_posterior(layouts, lengths_vary=False)
+    for number, shift in enumerate(QUIET):
+        posterior.observe(0, 7.0 + shift, 700.0 * number, 600.0)
+
+    assert stands(posterior, "calibrated").unchecked() == []
+
+
+def test_the_first_launch_of_a_layout_shows_no_noise_of_its_own() -> None:
+    layouts = (Layout(4, 6), Layout(6, 4), Layout(8, 3))
+    posterior = smooth_posterior(layouts, lengths_vary=False)
+    for number, (layout, value) in enumerate([(0, 7.0), (1, 6.2), (0, 7.1), (2, 6.8), (1, 6.3)]):
+        posterior.observe(layout, value, 700.0 * number, 600.0)
+
+    assert posterior.own_df.tolist() == [1.0, 1.0, 0.0]
+    assert (posterior.own_squares[:, 2] == 0).all()
 
 
 def test_a_noisy_leader_is_launched_again_before_a_quiet_challenger() -> None:
@@ -195,8 +224,8 @@ def test_the_likelihood_is_the_sum_over_the_scales_of_both_layouts() -> None:
     scales = own_scales(posterior, 0)
     ratio = scales.likelihood(posterior, found.gap + MARGIN, found.variance)[2]
 
-    limit = LEVEL * 2 / MANY
-    assert ratio == pytest.approx(likelihood(0.12 + MARGIN) / likelihood(0.0) / limit, rel=1e-3)
+    assert ratio == pytest.approx(likelihood(0.12 + MARGIN) / likelihood(0.0), rel=1e-3)
+    assert limits(posterior, "strict")[2] == pytest.approx(LEVEL * 2 / STRICT.n_many)
     assert scales.shares().sum(axis=(2, 3)) == pytest.approx(1.0)
 
 
@@ -303,9 +332,6 @@ def test_a_strict_race_by_heats_ends_if_the_challenger_is_quiet() -> None:
     assert learnt("strict", (6.8, 6.8))[0].answer().reached
 
 
-def test_only_a_calibrated_race_by_heats_assumes_that_all_layouts_have_similar_noise() -> None:
-    strict, calibrated = (learnt(kind, (6.98, 6.78))[0].answer() for kind in ("strict", "calibrated"))
-
-    assert not strict.pools_noise
-    assert calibrated.pools_noise
-    assert calibrated.reached
+def test_a_calibrated_race_by_heats_launches_a_noisy_challenger_again() -> None:
+    assert not learnt("calibrated", (6.98, 6.78))[0].answer().reached
+    assert learnt("calibrated", (6.8, 6.8))[0].answer().reached

@@ -13,7 +13,7 @@ import numpy as np
 from tuner.core.defaults import LEAST_LAUNCHES
 from tuner.core.domain.strategy import Kind
 from tuner.core.search.posterior import LENGTH_REF_S, Array, Posterior
-from tuner.core.search.unequal_noise import OwnScales, own_scales
+from tuner.core.search.unequal_noise import OwnScales, limits, own_scales
 from tuner.core.stats.groups import (
     Beside,
     OfBest,
@@ -128,7 +128,8 @@ class Challenge:
         noise = 1 - posterior.share + posterior.share * (LENGTH_REF_S / length_s)
         gains = []
         for k, other in ((leader, rival), (rival, leader)):
-            reported = (cov[:, k, k] - cov[:, k, other]) ** 2 / (cov[:, k, k] + noise)
+            spread = cov[:, k, k] + posterior.noise_scale[k] * noise
+            reported = (cov[:, k, k] - cov[:, k, other]) ** 2 / spread
             gains.append(float((weight * reported).sum()))
         return leader if gains[0] > gains[1] else rival
 
@@ -158,19 +159,17 @@ class Challenge:
     @property
     def pools_noise(self) -> bool:
         """Whether all layouts are assumed to have the same noise."""
-        return self.kind != "strict" or not self.posterior.has_own_noise
+        return not self.posterior.has_own_noise
 
     @cached_property
     def _as_good_if_noisy(self) -> Array:
         """The likelihood of "as good as the leader, with more noise"; above 1: not ruled out."""
         assert self._scales is not None
-        return self._scales.likelihood(self.posterior, self.gap, self.variance)
+        likely = self._scales.likelihood(self.posterior, self.gap, self.variance)
+        return likely / limits(self.posterior, "strict")
 
     def to_confirm(self) -> list[int]:
-        """Return the measured layouts with fewer than `LEAST_LAUNCHES` launches; best first.
-
-        Layouts without a launch are left out, because only the prior describes them.
-        """
+        """Return the measured layouts with fewer than `LEAST_LAUNCHES` launches; best first."""
         seen = [self.leader, *self.seen_rivals()]
         return [k for k in seen if self.posterior.n_of[k] < LEAST_LAUNCHES]
 
@@ -185,11 +184,13 @@ class Challenge:
         return k if is_noisier else self.leader
 
     def unchecked(self) -> list[int]:
-        """Return challengers that are not worse if they or the leader are noisier; the likeliest first."""
+        """Return launched challengers that may be as good if they or the leader are noisier; best first."""
         if self._scales is None:
             return []
         above = self.gap + self.margin
         likely = self._scales.likelihood(self.posterior, above, self.variance) * self.in_race
+        likely /= limits(self.posterior, self.kind)
+        likely[self.posterior.n_of == 0] = 0.0  # only the prior describes them, without noise
         likely[self.leader] = 0.0
         return [int(k) for k in np.argsort(-likely, kind="stable") if likely[k] > 1]
 
@@ -242,7 +243,7 @@ class Challenge:
     def _ends(self, k: int, level: float, doubt: float) -> tuple[tuple[float, float], float]:
         """Return the rival's largest and smallest gap at *level* (all pairs), and its least share alone."""
         gap, variance, weight = self.gap[:, k], self.variance[:, k], self.posterior.weight
-        middle, df = float(weight @ gap), self._df
+        middle, df, most = float(weight @ gap), self._df, float(limits(self.posterior, "strict")[k])
 
         def likely(above: Array) -> float:
             pooled = float(weight @ _likely(self.posterior, above, variance))
@@ -250,7 +251,7 @@ class Challenge:
                 return pooled
             only = slice(k, k + 1)
             noisy = self._scales.likelihood(self.posterior, above[:, None], self.variance[:, only], only)
-            return max(pooled, float(noisy[0]) * level)
+            return max(pooled, float(noisy[0]) / most * level)
 
         def above(by: float) -> float:
             return likely(gap + by)

@@ -130,6 +130,7 @@ class Guide:
             for level_sd in level_sds
         ]
         self._windows: list[tuple[int, float, float, float, str]] = []
+        self._noise_scale = np.ones(k)  #: as `Posterior.noise_scale`
         self._next_fit = FIRST_FIT
         self._is_off = False
         #: logarithm of the likelihood ratio of its predictions to those of the filters without a model
@@ -169,6 +170,12 @@ class Guide:
                 return
         if self._next_fit <= n + 1 <= self._last_fit:
             self._next_fit = round(NEXT_FIT * (n + 1) + 0.5)
+            bank.take(self.filters())
+
+    def rescale(self, bank: Posterior) -> None:
+        """Use the noise of layouts in *bank*, a new bank with all windows, and give it filters."""
+        self._noise_scale = bank.noise_scale
+        if not self._is_off and len(self._windows) >= FIRST_FIT:
             bank.take(self.filters())
 
     @staticmethod
@@ -232,7 +239,8 @@ class Guide:
         covariance = covariance + kind.ratio**2 * np.exp(-apart_s / kind.tau_s)
         if kind.level_sd:
             covariance += kind.level_sd**2 * np.isfinite(apart_s)
-        covariance += np.diag(1 - kind.share + kind.share * LENGTH_REF_S / length_s)
+        noise = 1 - kind.share + kind.share * LENGTH_REF_S / length_s
+        covariance += np.diag(self._noise_scale[layout] * noise)
         root = np.linalg.cholesky(covariance)
         surprises = np.linalg.inv(root)[1:] @ off
         squares = USUAL_DF * USUAL_SIGMA**2 + np.einsum("ns,ns->s", surprises, surprises)

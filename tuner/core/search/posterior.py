@@ -2,7 +2,7 @@
 
 The logarithm of the value of a launch's window is ``y = mu[layout] + drift(t) + e``. ``e`` has the variance
 ``sigma2 * (1 - share + share * 600 / length_s)``: a part between launches, and a part that averages out over
-a window. A strict race may scale this variance for a layout (`search.unequal_noise`). ``drift`` is one
+a window. A race may scale this variance for a layout (`search.unequal_noise`). ``drift`` is one
 Ornstein-Uhlenbeck process for all layouts with the standard deviation ``ratio * sigma`` and the correlation
 time ``tau_s``. ``mu`` has a flat prior, or is a Gaussian process over log P and log T plus an independent
 deviation of each layout.
@@ -102,7 +102,7 @@ class Posterior:
 
     #: whether the error probabilities of rivals are summed within each filter, up to its weight
     doubts_by_filter = False
-    #: whether a strict race also tests each challenger with its own noise: `search.unequal_noise`
+    #: whether a race also tests each challenger with its own noise: `search.unequal_noise`
     has_own_noise: bool = True
     in_heats: bool = False  #: launches of a heat share an effect, the drift, which no other launches have
 
@@ -132,8 +132,8 @@ class Posterior:
         self.df: float = prior_df
         self.n_replicates = 0
         self.n_of = np.zeros(k, dtype=int)
-        #: sums of squared prediction errors of each layout, as `_squares` is for all layouts, and their
-        #: numbers
+        #: sums of squared prediction errors of each layout's repeated launches, as `_squares` is for all
+        #: launches, and their numbers
         self.own_squares = np.zeros((n, k))
         self.own_df = np.zeros(k)
         self.noise_scale = np.ones(k)  #: variance of a launch of each layout, as a multiple of sigma2
@@ -169,12 +169,10 @@ class Posterior:
         cov -= gain[:, :, None] * (gain / spread[:, None])[:, None, :]
         first = self.n_of[layout] == 0 if self._skips_first else not self.n_of.any()
         if self.in_heats:
-            self._count_heat(layout, log_value - self._centre, length_s, first=first, is_new=gone_s > 0)
+            self._count_heat(layout, log_value - self._centre, length_s, is_new=gone_s > 0)
         self._count(layout, surprise, spread, first=first)
 
-    def _count_heat(
-        self, layout: int, log_value: float, length_s: float, *, first: bool, is_new: bool
-    ) -> None:
+    def _count_heat(self, layout: int, log_value: float, length_s: float, *, is_new: bool) -> None:
         """Compute the own surprises of the latest heat again: of each launch, given all others.
 
         If each launch were compared only with earlier ones, noise of the first would count as noise of the
@@ -183,7 +181,7 @@ class Posterior:
         """
         if is_new:
             self._heat, self._own_before, self._own_df_before = (), self.own_squares, self.own_df
-        if not first:
+        if self.n_of[layout]:
             self._heat = (*self._heat, (layout, log_value, length_s))
         self.own_squares, self.own_df = self._own_before.copy(), self._own_df_before.copy()
         share = (len(self._heat) - 1) / max(len(self._heat), 1)
@@ -198,14 +196,15 @@ class Posterior:
     def _count(self, layout: int, surprise: Array, spread: Array, *, first: bool) -> None:
         """Update evidence and counts by one window; a *first* window gives a level but no noise."""
         self._surprise = surprise
-        self.n_replicates += bool(self.n_of[layout]) and not first
+        is_repeated = bool(self.n_of[layout])
+        self.n_replicates += is_repeated and not first
         self.n_of[layout] += 1
         if not first:
             self.df += 1
             self._log_det += np.log(spread)
             squares = surprise**2 / spread
             self._squares += squares
-            if not self.in_heats:
+            if is_repeated and not self.in_heats:
                 self.own_squares[:, layout] += squares
                 self.own_df[layout] += 1
             self._weigh()
@@ -221,14 +220,14 @@ class Posterior:
         self._weigh()
 
     def _add(self, filters: Filters) -> None:
-        n = len(filters.share)
+        n, weight = len(filters.share), _normalise(self._evidence())
         new = {
             "log_prior": filters.log_prior + self._all_prior,
             "_log_det": filters.log_det,
             "_squares": filters.squares,
             "_surprise": np.zeros(n),
-            "own_squares": np.zeros((n, self.n_layouts)),
-            "_own_before": np.zeros((n, self.n_layouts)),
+            "own_squares": np.tile(weight @ self.own_squares, (n, 1)),
+            "_own_before": np.tile(weight @ self._own_before, (n, 1)),
             "guided": np.ones(n, dtype=bool),
         }
         for name in _PER_FILTER:

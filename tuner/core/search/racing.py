@@ -107,10 +107,13 @@ class Racing:
                 middle_s = first.turns_s
             self._observe(self._index[first.layout], value, middle_s, length_s, box)
             self._launch_s.append(max(0.0, first.began_s - first.launch_began_s))
-        if windows and self._posterior is not None and self._goal.kind == "strict":
+        if windows and self._posterior is not None:
             from tuner.core.search.unequal_noise import rescaled
 
-            self._posterior = rescaled(self._posterior, self._new_bank, self._launches)
+            before = self._posterior
+            self._posterior = rescaled(before, self._new_bank, self._launches)
+            if self._guide is not None and self._posterior is not before:
+                self._guide.rescale(self._posterior)
         if self._limits:
             self._windows.extend(windows)
             self._verdicts = verdicts(

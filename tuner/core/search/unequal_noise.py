@@ -4,7 +4,7 @@ A race pools the noise of all layouts. If the noise of a layout is clearly diffe
 again with the own noise of this layout (`rescaled`).
 
 Before it is clear, two unlucky launches would rule out a layout with five times the noise of the others. So
-before a strict race ends, each challenger is compared with the leader once more (`OwnScales`). Each of the
+before a race ends, each launched challenger is compared with the leader once more (`OwnScales`). Each of the
 two layouts has a scale: its noise as a multiple of the noise in the filters. The scale is unknown; its
 possible values are weighed by the differences between the layout's launches.
 
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.domain.strategy import Kind
 from tuner.core.search.by_time import Launch
 from tuner.core.search.posterior import Array, Posterior
 
@@ -30,19 +31,38 @@ RARE_SD = 0.12  #: noise of a launch, on the logarithmic scale, that few layouts
 _LEAST_VARIANCE = 1e-20  #: launches that are exactly equal have no variance
 _ROUNDING = 1e-12  #: variance that is a rounding error
 _RARER = 4  #: power with which larger noise becomes less likely
-#: Largest likelihood ratio with which a challenger with MANY launches counts as worse.
-LEVEL = 0.0275
-#: Number of launches for LEVEL. With fewer launches the level falls in proportion, because they show little
-#: of the noise, and as many more checks will follow. With n times as many it is divided by 1 + log(n),
-#: because so many more checks were made before. Both are calibrated with bench/robustness.py.
-MANY = 24
-#: the same once the noise of a layout is clearly different, because that of others may be, too
-LEVEL_IF_UNEQUAL = 0.006
 FEW_DF = 8.0  #: least degrees of freedom of a layout's own variance, and the weight of the usual variance
 #: Twice the logarithm of the likelihood ratio of an own variance to the usual one, from which it is clear.
 CLEAR = 15.0
 #: change of a scale, as a logarithm, from which the filters are computed again
 CHANGED = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The largest likelihood ratio with which a challenger counts as worse; see `bench/robustness.py`."""
+
+    of_many: float  #: for a challenger with `n_many` launches
+    #: the same once the noise of a layout is clearly different, because that of others may be, too
+    if_unequal: float
+    n_many: int
+
+    def limits(self, n_of: NDArray[np.int_], *, is_unequal: bool) -> Array:
+        """Return the limit of each layout by its number of launches, *n_of*.
+
+        With fewer launches than `n_many` the limit falls in proportion, because they show little of the
+        noise, and as many more checks will follow. With n times as many it is divided by 1 + log(n), because
+        so many more checks were made before.
+        """
+        times = np.maximum(n_of, 1) / self.n_many
+        level = self.if_unequal if is_unequal else self.of_many
+        found: Array = level * np.minimum(times, 1.0) / (1 + np.log(np.maximum(times, 1.0)))
+        return found
+
+
+#: A strict race tests for every single service, a calibrated race for services on average. Both call layouts
+#: slower by the level of strict races.
+LEVELS = {"strict": Level(0.0275, 0.006, 24), "calibrated": Level(0.3, 0.15, 12)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +72,6 @@ class OwnScales:
     weights: Array  #: logarithms; (filters, layouts, leader's scale, layout's scale)
     #: (layouts, leader's scale, layout's scale): variance of the gap as a multiple of that in the filters
     wider: Array
-    limits: Array  #: largest likelihood ratio of each layout
     df: float
 
     def likelihood(
@@ -61,10 +80,10 @@ class OwnScales:
         """Return the likelihood ratio of "not *above* at all" to the best fit for *only* these layouts.
 
         *above* and *variance*: (filters, layouts); the variance is by the noise in the filters. The result is
-        over all filters and a multiple of `limits`: up to 1 a layout counts as worse.
+        over all filters.
         """
         ratio = np.exp(_log_sum(self._logs(above, variance, only)) - _log_sum(self.weights[:, only]))
-        found: Array = posterior.weight @ ratio / self.limits[only]
+        found: Array = posterior.weight @ ratio
         return found
 
     def shares(self) -> Array:
@@ -89,6 +108,11 @@ class OwnScales:
         return found
 
 
+def limits(posterior: Posterior, kind: Kind) -> Array:
+    """Return the largest likelihood ratio of each layout with which it counts as worse."""
+    return LEVELS[kind].limits(posterior.n_of, is_unequal=bool((posterior.noise_scale != 1).any()))
+
+
 def own_scales(posterior: Posterior, leader: int) -> OwnScales:
     """Weigh the scales by the launches so far."""
     sigma2 = np.maximum(posterior.sigma2, _LEAST_VARIANCE)[:, None]
@@ -101,10 +125,7 @@ def own_scales(posterior: Posterior, leader: int) -> OwnScales:
     of_both = per_launch[leader][None, :, None] + per_launch[:, None, :]
     wider = of_both / of_both[:, :1, :1]
     weights = own[:, leader, None, :, None] + own[:, :, None, :] - 0.5 * np.log(wider)
-    times = np.maximum(posterior.n_of, 1) / MANY
-    level = LEVEL if (posterior.noise_scale == 1).all() else LEVEL_IF_UNEQUAL
-    limits = level * np.minimum(times, 1.0) / (1 + np.log(np.maximum(times, 1.0)))
-    return OwnScales(weights, wider, limits, max(float(posterior.df), 1.0))
+    return OwnScales(weights, wider, max(float(posterior.df), 1.0))
 
 
 def rescaled(

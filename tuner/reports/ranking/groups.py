@@ -19,10 +19,9 @@ NAMES: dict[Group, str] = {
 }
 NOT_RANKED = "not ranked"
 #: assumption when noise is pooled over all layouts
-SCATTER = "if all layouts have similar noise"
-#: further assumption of a calibrated race: a layout that is better than all similar ones is found only by
-#: chance
-SMOOTH = "if similar layouts have similar throughput and all layouts similar noise"
+SCATTER = "all layouts have similar noise"
+#: assumption of a calibrated race: a layout that is better than all similar ones is found only by chance
+SMOOTH = "similar layouts have similar throughput"
 THESE_HOURS = "in hours like those measured"  #: a study of a few hours does not cover a whole day
 _MOST_TOLD = 1000  #: largest printed number of launches; nobody would make more for this result
 
@@ -54,14 +53,13 @@ def to_decide_cell(row: RankedLayout) -> str:
 
 def condition_of(ranking: Ranking) -> str:
     """Return the condition of the comparison in a study without a claim."""
-    return SCATTER if ranking.boxes is not None else THESE_HOURS
+    return f"if {SCATTER}" if ranking.boxes is not None else THESE_HOURS
 
 
 def condition_of_claim(answer: Answer) -> str:
     """Return the condition of a race's answer."""
-    if not answer.pools_noise:
-        return THESE_HOURS
-    return f"{SMOOTH if answer.kind == 'calibrated' else SCATTER}, {THESE_HOURS}"
+    assumed = [SMOOTH] * (answer.kind == "calibrated") + [SCATTER] * answer.pools_noise
+    return f"if {' and '.join(assumed)}, {THESE_HOURS}" if assumed else THESE_HOURS
 
 
 def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> list[str]:
