@@ -89,7 +89,7 @@ class LongerLaunches:
         launches = {
             number: one
             for number, one in self._store.launches()
-            if not is_longer(study, one) and (one.heat is None or answer.counts_slices)
+            if not is_longer(study, one) and answer.counts(one.heat)
         }
         sums = self._store.sums().of(launches)
         if sum(one.length_s for one in sums.launches if one.layout == answer.layout) < LEAST_S:

@@ -8,6 +8,7 @@ from tuner.core.windows.launch_sums import Sums
 from tuner.ports import Store
 
 if TYPE_CHECKING:
+    from tuner.core.domain.strategy import Answer
     from tuner.study.strategy_driver import Recalled
 
 
@@ -31,20 +32,28 @@ def left_out(store: Store, known: Recalled | None = None) -> set[int]:
     from tuner.core.ranking.aging import is_longer
 
     study, launches = store.study(), store.launches()
-    others = {number for number, one in launches if is_longer(study, one)}
-    if not counts_slices(store, known):
-        others |= {number for number, one in launches if one.heat is not None}
-    return others
+    answer = _answer(store, known)
+    return {
+        number
+        for number, one in launches
+        if is_longer(study, one) or not (answer is None or answer.counts(one.heat))
+    }
 
 
-def counts_slices(store: Store, known: Recalled | None = None) -> bool:
-    """Return whether windows in slices count, if there are any; *known* as for `left_out`."""
+def counts_slices(store: Store) -> bool:
+    """Return whether windows in slices count, if there are any."""
+    answer = _answer(store)
+    return answer is None or answer.counts_slices
+
+
+def _answer(store: Store, known: Recalled | None = None) -> Answer | None:
+    """Return the answer of a race with slices; None: all launches of another study count."""
     study = store.study()
     if study.strategy != "race" or study.n_resident == 1:
-        return True
+        return None
     if known is None:
         from tuner.core.search.strategies.of_study import strategy_of
         from tuner.study.strategy_driver import replay_study
 
         known = replay_study(store, strategy_of(study))
-    return known.strategy.answer().counts_slices
+    return known.strategy.answer()

@@ -160,6 +160,10 @@ class Answer:
         """Whether windows in slices count, if there are any; otherwise only windows alone count."""
         return self.lost_in_slices is None and (self.agreement is None or self.agreement.holds)
 
+    def counts(self, heat: int | None) -> bool:
+        """Return whether the windows of a launch count; *heat*: its heat, None if it ran alone."""
+        return heat is None or self.counts_slices
+
 
 @dataclass(frozen=True, slots=True)
 class RemainingTime:

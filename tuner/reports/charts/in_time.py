@@ -247,9 +247,9 @@ def _slices_until(overview: Overview, windows: Iterable[WindowRecord]) -> dict[t
 def _rejected(overview: Overview) -> set[int]:
     """Return the launches in slices, if slices do not count."""
     claim = overview.ranking.claim
-    if claim is None or claim.answer.counts_slices:
+    if claim is None:
         return set()
-    return {number for number, launch in overview.launches if launch.heat is not None}
+    return {number for number, launch in overview.launches if not claim.answer.counts(launch.heat)}
 
 
 def _means(
