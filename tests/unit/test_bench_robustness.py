@@ -35,6 +35,13 @@ def test_a_few_windows_that_lost_most_of_their_throughput_are_no_change_of_a_rat
     assert not any(bench.one_study(job, number).warned for number in (41, 51, 83, 87, 108, 110))
 
 
+def test_noise_of_a_layout_that_leads_each_heat_is_no_change_of_a_ratio(bench: Any) -> None:
+    """Of these five studies each finds a change if the noise of a heat's first launch is taken for others'."""
+    job = bench.Job(read_suite(ROOT / "bench" / "worlds" / "busy-noisy-best.json"), "strict", 0, 3, True)
+
+    assert not any(bench.one_study(job, number).warned for number in (1, 41, 53, 79, 96))
+
+
 def test_a_study_without_an_answer_counts_as_right_up_to_five_percent(bench: Any) -> None:
     right = bench.Study(False, True, True, 50, right_in_hours=True)
     none = bench.Study(False, False, False, 2000)

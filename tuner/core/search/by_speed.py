@@ -26,7 +26,7 @@ from tuner.core.search.posterior import LENGTH_REF_S, Array, Posterior
 from tuner.core.stats.quantiles import student_t_tail
 
 #: Significance level of the tests of all axes together. bench/robustness.py measures false results of these
-#: and those of `by_time` in 1 to 2.5 % of races, and with slices in up to 5 %.
+#: and those of `by_time` in 0.5 to 2.5 % of races.
 LEVEL = 0.01
 _OUTLIER_SDS = 4.0  #: residual of a launch, in robust standard deviations, beyond which it is left out
 _MOST_LAUNCHES = 1000  #: the latest launches, because the cost grows with the third power of their number

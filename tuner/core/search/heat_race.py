@@ -211,6 +211,12 @@ class HeatRace(Racing):
         bank.in_heats = self._counts_slices
         return bank
 
+    def _flat_bank(self, n_layouts: int) -> Posterior:
+        """Create a posterior with a flat prior for all layouts, which expects heats."""
+        bank = super()._flat_bank(n_layouts)
+        bank.in_heats = self._counts_slices
+        return bank
+
     def _noises(self) -> Noises:
         if not self._counts_slices:
             return super()._noises()
