@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tuner.core.domain.layout import Layout, divisors_grid
-from tuner.core.domain.strategy import Answer, Goal, Proposal
+from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
 from tuner.core.model.demand import Array, Demands
 from tuner.core.model.ensemble import EXPECTED, Surfaces
 from tuner.core.model.machine import Machine
@@ -274,6 +274,19 @@ def test_windows_of_a_layout_with_much_noise_hardly_move_the_guide() -> None:
     without = of_guide(guided(others, 1.0))
     assert of_guide(guided(wrong, 1e6)) == pytest.approx(without, abs=0.015)
     assert np.abs(of_guide(guided(wrong, 1.0)) - without).max() > 0.04
+
+
+def test_a_race_that_finds_a_noisy_layout_keeps_its_guide() -> None:
+    race, random, truth = Race(GOAL, 1), Random(1), np.log(network_surface(0.02))
+    for number in range(16 * len(LAYOUTS)):
+        k = number % len(LAYOUTS)
+        value = exp(truth[k] + (0.15 if k == 3 else 0.02) * random.gauss())
+        race.learn([Observed(LAYOUTS[k], value, number, 700.0 * number, 700.0 * number + 60, 600.0)])
+
+    bank = race._bank()
+    noisy = bank.noise_scale != 1
+    assert noisy.tolist() == [k == 3 for k in range(len(LAYOUTS))]
+    assert bank.guided.any()
 
 
 def test_filters_of_a_guide_start_with_the_noise_that_each_layout_has_shown() -> None:
