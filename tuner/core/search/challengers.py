@@ -184,7 +184,7 @@ class Challenge:
         return k if is_noisier else self.leader
 
     def unchecked(self) -> list[int]:
-        """Return launched challengers that are not worse if they or the leader are noisier; likeliest first."""
+        """Return launched challengers that are not worse if they or the leader are noisier; best first."""
         if self._scales is None:
             return []
         above = self.gap + self.margin
