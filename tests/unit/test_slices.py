@@ -13,7 +13,7 @@ from statistics import fmean
 import pytest
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Observed
+from tuner.core.domain.strategy import LostInSlices, Observed
 from tuner.core.domain.window import Sample
 from tuner.core.search.heat_race import FIRST_WINDOW_S
 from tuner.core.windows.slices import (
@@ -113,8 +113,10 @@ def lost(
     for heat in range(n):
         now = exp(random.gauss(0, sd))
         seen.learn(
-            of_warmup(heat, layout, (1 - loss) * now / exp(random.gauss(0, sd)))
-            for layout, loss in zip(LAYOUTS, losses, strict=False)
+            [
+                of_warmup(heat, layout, (1 - loss) * now / exp(random.gauss(0, sd)))
+                for layout, loss in zip(LAYOUTS, losses, strict=False)
+            ]
         )
     found = seen.found
     return None if found is None else (found.ratio, found.layouts)
@@ -134,7 +136,7 @@ def test_throughput_that_launches_lose_in_slices_is_found() -> None:
 
 def test_heats_of_one_block_count_one_by_one() -> None:
     seen = ThroughputLost()
-    seen.learn(of_warmup(heat, layout, 0.7 + 0.01 * heat) for layout in LAYOUTS for heat in range(4))
+    seen.learn([of_warmup(heat, layout, 0.7 + 0.01 * heat) for layout in LAYOUTS for heat in range(4)])
     found = seen.found
     assert found is not None
     assert found.layouts == ()
@@ -146,6 +148,13 @@ def test_throughput_that_only_one_layout_loses_is_found() -> None:
     assert lost(Random(1), 8, (0.0, 0.5)) == (pytest.approx(0.5, abs=0.1), (LAYOUTS[1],))
     assert lost(Random(1), 8, (0.2, 0.0, 0.5)) == (pytest.approx(0.37, abs=0.1), (LAYOUTS[0], LAYOUTS[2]))
     assert lost(Random(1), 8, (0.2, 0.2, 0.5)) == (pytest.approx(0.32, abs=0.1), ())
+
+
+def test_a_single_window_without_any_item_is_a_loss() -> None:
+    seen = ThroughputLost()
+    first, other = of_warmup(0, LAYOUTS[0], 1.0), of_warmup(0, LAYOUTS[1], 0.0)
+    assert seen.learn([first, other]) == [first]
+    assert seen.found == LostInSlices(1.0, (LAYOUTS[1],))
 
 
 def test_changes_of_a_busy_host_are_no_lost_throughput() -> None:

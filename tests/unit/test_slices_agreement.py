@@ -20,16 +20,19 @@ from tuner.core.domain.strategy import Agreement, LostInSlices, Observed
 from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.core.ranking.live_status import BoardKeeper
+from tuner.core.ranking.next_step import next_step
+from tuner.core.ranking.step_case import facts_of
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.recheck import Asked
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
 from tuner.core.search.strategies.recheck import Pairs
+from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import percent
 from tuner.ports import Box, Counting, Probe
 from tuner.reports.charts.in_time import in_time
 from tuner.reports.charts.slices import turns_seen
 from tuner.reports.ranking.answer import answer_facts, answer_notes, answer_sentence
-from tuner.study.counted import counts_slices, left_out, without_others
+from tuner.study.counted import counts_slices, judged_launches, left_out, without_others
 from tuner.study.pilot_run import read_pilot
 from tuner.study.recheck_plan import read_past
 from tuner.study.run import run_study
@@ -142,6 +145,7 @@ def test_once_slices_do_not_count_the_ranking_is_of_windows_alone() -> None:
     assert rows[Layout(4, 1)].throughput_per_10min.mean == pytest.approx(20.0 * 600, rel=0.02)
     assert states[Layout(2, 2)] == "leads"
     assert states[Layout(1, 1)] == states[Layout(8, 1)] == "unseen"
+    assert {place.value for place in board.places if place.state == "unseen"} == {Estimate(None)}
 
 
 def test_a_study_that_was_stopped_after_the_disagreement_goes_on_with_windows_alone() -> None:
@@ -266,7 +270,7 @@ def texts_of(lost: LostInSlices) -> tuple[Wording, Wording]:
     )
 
 
-@pytest.mark.parametrize("kind", [LosesItems, LosesItemsOfOne])
+@pytest.mark.parametrize("kind", [LosesItems, LosesItemsOfOne, Silent])
 def test_if_launches_lose_throughput_in_slices_windows_alone_decide(kind: type[LosesItems]) -> None:
     progress = MemoryProgress()
     store = measured(heat_study(), box_with_places(kind=kind), progress=progress)
@@ -285,7 +289,7 @@ def test_if_launches_lose_throughput_in_slices_windows_alone_decide(kind: type[L
     assert answer_facts(claim)["lost_in_slices"] == {"ratio": lost.ratio, "layouts": layouts}
 
 
-@pytest.mark.parametrize("kind", [Interfering, LosesItems])
+@pytest.mark.parametrize("kind", [Interfering, LosesItems, Silent])
 def test_windows_in_slices_that_do_not_count_are_in_no_figure(kind: type[VirtualBox]) -> None:
     store = measured(heat_study(), box_with_places(kind=kind))
     in_slices = {number for number, launch in store.launches() if launch.heat is not None}
@@ -293,6 +297,7 @@ def test_windows_in_slices_that_do_not_count_are_in_no_figure(kind: type[Virtual
     pilot, past = read_pilot(store), read_past(store, Asked(BEST, (Layout(2, 2),), 0.05, 0.95, "strict"))
 
     assert left_out(store) == in_slices
+    assert {launch.heat for launch in judged_launches(store)} == {None}
     assert not counts_slices(store)
     assert pilot is not None
     assert past is not None
@@ -302,12 +307,20 @@ def test_windows_in_slices_that_do_not_count_are_in_no_figure(kind: type[Virtual
         assert exp(level) == pytest.approx(rates[layout], rel=0.02)
 
 
-def test_a_layout_without_any_item_in_slices_ends_the_study() -> None:
-    store = MemoryStore(heat_study())
-    with pytest.raises(MeasurementError) as result:
-        measured(store.study(), box_with_places(kind=Silent), store=store)
-    assert result.value.problem == wording("grid.no-item-in-slices")
-    assert not recalled(store).claim().answer.reached
+def test_a_launch_that_fails_before_its_slices_explains_why_its_layout_has_no_window() -> None:
+    store = measured(heat_study(), box_with_places(kind=LosesItems))
+    number, launch = next((number, launch) for number, launch in store.launches() if launch.heat is not None)
+    store.finish_launch(number, replace(launch, warmup_s=None, error="failed to start"))
+
+    assert [one.error for one in judged_launches(store) if one.heat is not None] == ["failed to start"]
+
+
+def test_windows_in_slices_without_any_item_are_no_valid_windows() -> None:
+    store = measured(heat_study(), box_with_places(kind=Silent))
+    silent = [window for window in store.windows() if window.void]
+
+    assert {window.layout for window in silent} == {BEST}
+    assert recalled(store).n_windows == len(store.windows()) - len(silent)
 
 
 def test_windows_alone_are_as_without_slices() -> None:
@@ -346,6 +359,8 @@ def test_a_study_that_was_stopped_after_the_loss_goes_on_with_windows_alone() ->
     assert not any(row.n_windows for row in one.ranking.rows)
     assert one.ranking.claim is not None
     assert not one.ranking.claim.answer.reached
+    step = next_step(one.study, one.ranking, facts_of(one, "no-such.tuner.db"))
+    assert (step.slug, step.words[:3]) == ("go-on", ("tuner", "grid", "--resume"))
 
     again = MemoryProgress()
     clock = box_with_places().clock.resumed(store)
@@ -355,16 +370,19 @@ def test_a_study_that_was_stopped_after_the_loss_goes_on_with_windows_alone() ->
     assert recalled(store).claim().answer.reached
 
 
-def test_a_self_test_ends_if_launches_lose_throughput_in_slices() -> None:
+@pytest.mark.parametrize(
+    ("kind", "problem"), [(LosesItems, "grid.slower-in-slices"), (Silent, "grid.no-item-in-slices")]
+)
+def test_a_self_test_ends_if_launches_lose_throughput_in_slices(kind: type[LosesItems], problem: str) -> None:
     store = MemoryStore(heat_study(strategy="aa", n_resident=2, layouts=(BEST,), kind="none"))
     pairs = Pairs(BEST, 20, 20.0, 1, in_turns=True)
     with pytest.raises(MeasurementError) as result:
-        run_study(box_with_places(kind=LosesItems), store, MemoryProgress(), PlannedStop(), pairs)
-    assert result.value.problem == wording("grid.slower-in-slices")
+        run_study(box_with_places(kind=kind), store, MemoryProgress(), PlannedStop(), pairs)
+    assert result.value.problem == wording(problem)
     assert result.value.hint == wording("grid.slower-in-slices-hint")
     n_before = len(store.launches())
 
     again = Pairs(BEST, 20, 20.0, 1, in_turns=True)
     with pytest.raises(MeasurementError):
-        run_study(box_with_places(kind=LosesItems), store, MemoryProgress(), PlannedStop(), again)
+        run_study(box_with_places(kind=kind), store, MemoryProgress(), PlannedStop(), again)
     assert len(store.launches()) == n_before

@@ -86,12 +86,12 @@ def forecast_of(file: Path, slices: Slices | None = None) -> tuple[StudyRecord, 
     from tuner.core.planning.forecast import CAUSES, ForecastOptions, cost_of, questions, savings
     from tuner.core.text.safe_text import visible
     from tuner.reports.plan import Order, Plan
-    from tuner.study.counted import counts_slices
+    from tuner.study.counted import counts_slices, recalled_race
     from tuner.study.pilot_run import read_pilot
 
     with stores.open_store(file, read_only=True) as store:
-        record, pilot = store.study(), read_pilot(store)
-        has_wrong_slices = not counts_slices(store)
+        record, known_race = store.study(), recalled_race(store)
+        pilot, has_wrong_slices = read_pilot(store, known_race), not counts_slices(store, known_race)
     asked = _asked(record)
     if slices is not None:
         asked = asked.model_copy(update={"slices": slices})

@@ -20,7 +20,7 @@ from tuner.core.errors import ConfigError
 from tuner.ports import Store
 from tuner.study.aging import memory_growth
 from tuner.study.calibration_run import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
-from tuner.study.counted import without_others
+from tuner.study.counted import judged_launches, recalled_race, without_others
 
 if TYPE_CHECKING:
     from tuner.app.session import Options
@@ -213,7 +213,8 @@ def explain_file(
     asked = question or RankingOptions()
     with open_store(file, read_only=True) as store:
         record, everything = store.study(), store.sums()
-        sums = without_others(store, everything)
+        known = recalled_race(store)
+        sums = without_others(store, everything, known)
         limits, verdicts = asked.limits_of(record), {}
         if limits:  # without limits there are no verdicts, and ranking 100 000 windows takes a while
             from tuner.core.ranking.ranking import rank
@@ -230,8 +231,7 @@ def explain_file(
         if not isinstance(found, str):
             from tuner.core.ranking.aging import throughput_trends
 
-            launches = [launch for _, launch in store.launches()]
-            trends = throughput_trends(record, launches, record.confidence)
+            trends = throughput_trends(record, judged_launches(store, known), record.confidence)
             growth = memory_growth(store, everything, record.confidence, asked.horizon_of(record))
             found = replace(found, trends_per_h=trends, memory_growth=growth)
     return record, found, rules_of(found, cores)

@@ -237,7 +237,7 @@ def _rank(
         known = known or replay_study(store)
     if is_race:
         sums = without_others(store, sums, known)
-    seen = _of_boxes(store, question, sums)
+    seen = _of_boxes(store, question, sums, known)
     if question.within is not None and not question.costs and not seen.is_of_boxes:
         raise ConfigError(
             "--within needs --costs, or a fleet: it is the margin within which layouts are equivalent",
@@ -276,7 +276,7 @@ def _rank(
         ranking = _with_longer(ranking, longer_seen(store, everything, known.strategy.answer()))
     if not isinstance(explanation, str):
         ranking = replace(ranking, wider=wider_than(record, ranking, explanation.diagnoses))
-    return _Ranked(record, ranking, explanation, seen.sums, len(seen.launches), known)
+    return _Ranked(record, ranking, explanation, seen.sums, len(store.launches()), known)
 
 
 def _with_longer(ranking: Ranking, longer: LongerLaunch | None) -> Ranking:
@@ -299,11 +299,12 @@ class _Seen:
     is_of_boxes: bool = False  #: whether the figures are from several hosts
 
 
-def _of_boxes(store: Store, question: RankingOptions, sums: Sums) -> _Seen:
+def _of_boxes(store: Store, question: RankingOptions, sums: Sums, known: Recalled | None) -> _Seen:
     from tuner.core.domain.fleet import is_fleet
     from tuner.core.ranking.ranked import selected_boxes
+    from tuner.study.counted import judged_launches
 
-    launches = [launch for _, launch in store.launches()]
+    launches = judged_launches(store, known)
     fleet = [box.name for box in store.boxes()]
     names = list(dict.fromkeys([*fleet, *(launch.box for launch in launches)]))
     asked = selected_boxes(question, names)

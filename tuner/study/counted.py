@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
+from tuner.core.domain.records import LaunchRecord
 from tuner.core.windows.launch_sums import Sums
 from tuner.ports import Store
 
@@ -14,7 +16,11 @@ if TYPE_CHECKING:
 
 def without_others(store: Store, sums: Sums, known: Recalled | None = None) -> Sums:
     """Return the *sums* of the launches that count; *known* as for `left_out`."""
-    others = left_out(store, known)
+    return without(sums, left_out(store, known))
+
+
+def without(sums: Sums, others: Set[int]) -> Sums:
+    """Return the *sums* without the launches *others*."""
     launches = {one.launch for one in sums.launches} | {one.launch for one in sums.void}
     return sums.of(launches - others) if others else sums
 
@@ -40,20 +46,37 @@ def left_out(store: Store, known: Recalled | None = None) -> set[int]:
     }
 
 
-def counts_slices(store: Store) -> bool:
-    """Return whether windows in slices count, if there are any."""
-    answer = _answer(store)
+def judged_launches(store: Store, known: Recalled | None = None) -> list[LaunchRecord]:
+    """Return the launches whose trends, warm-ups and errors count; *known* as for `left_out`.
+
+    These include longer launches, and those that ended before their slices, because their layouts may be left
+    out of the rest of the race.
+    """
+    answer = _answer(store, known)
+    return [
+        one
+        for _, one in store.launches()
+        if answer is None or answer.counts(one.heat) or one.warmup_s is None
+    ]
+
+
+def counts_slices(store: Store, known: Recalled | None = None) -> bool:
+    """Return whether windows in slices count, if there are any; *known* as for `left_out`."""
+    answer = _answer(store, known)
     return answer is None or answer.counts_slices
 
 
-def _answer(store: Store, known: Recalled | None = None) -> Answer | None:
-    """Return the answer of a race with slices; None: all launches of another study count."""
+def recalled_race(store: Store) -> Recalled | None:
+    """Return a race with slices after all windows of its store; None: all launches of another study count."""
     study = store.study()
     if study.strategy != "race" or study.n_resident == 1:
         return None
-    if known is None:
-        from tuner.core.search.strategies.of_study import strategy_of
-        from tuner.study.strategy_driver import replay_study
+    from tuner.core.search.strategies.of_study import strategy_of
+    from tuner.study.strategy_driver import replay_study
 
-        known = replay_study(store, strategy_of(study))
-    return known.strategy.answer()
+    return replay_study(store, strategy_of(study))
+
+
+def _answer(store: Store, known: Recalled | None) -> Answer | None:
+    known = known or recalled_race(store)
+    return None if known is None else known.strategy.answer()

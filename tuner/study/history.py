@@ -18,10 +18,8 @@ from tuner.core.domain.records import (
     value_of,
 )
 from tuner.core.domain.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
-from tuner.core.domain.strategy import LostInSlices, Observed, Proposal
+from tuner.core.domain.strategy import Observed, Proposal
 from tuner.core.domain.window import Sample
-from tuner.core.errors import MeasurementError
-from tuner.core.messages.study import WITHOUT_SLICES, slower_in_slices
 from tuner.core.windows.layout_check import RanLayouts
 from tuner.core.windows.slices import FEWEST_ITEMS, items_per_s
 from tuner.ports import Store
@@ -238,19 +236,12 @@ class History:
         self._add(cell, window, observed)
 
     def end_launch(self, cell: Cell, launched: Launched) -> None:
-        """Record the end of a launch of *cell*.
-
-        Raises:
-            MeasurementError: it finished no item in slices, but many before.
-        """
+        """Record the end of a launch of *cell*."""
         for observed in (one for _, one in launched.windows if one is not None):  # it is known only now
             observed.noise_of_second = launched.launch.noise_of_second_ratio
         self.n_launches_spoilt += launched.is_spoilt
         self._take_note(cell, launched)
         self._forgive(cell, launched)
-        if launched.run is not None and any(self._is_silent(window) for window, _ in launched.windows):
-            lost = LostInSlices(1.0, (launched.launch.layout,))
-            raise MeasurementError(slower_in_slices(lost), hint=WITHOUT_SLICES)
 
     def end_warming(self, launched: Launched) -> None:
         """Record the end of a discarded launch; if it passed a safety limit, its layout is left out."""
@@ -292,10 +283,11 @@ class History:
         is_tried = not window.void or all(reason.slug != BRAKED for reason in window.void)
         cell.tries[window.index] = cell.tries.get(window.index, 0) + is_tried
         counts = cell.block != WARMING_BLOCK
-        if observed is None:
+        if observed is not None:
+            cell.kept[window.index] = observed
+        if observed is None or observed.is_silent:
             self.n_void += counts
         else:
-            cell.kept[window.index] = observed
             self.n_windows += counts
 
     def _asked_of(self, launches: Sequence[Launched]) -> Proposal:
@@ -316,7 +308,9 @@ class History:
             began_s = turns_s = run.began_s
             waited_s = window.started_wall_s - run.began_wall_s
             launch_began_s = began_s - max(0.0, waited_s) / run.n_launches
-        if window.void or not (value := value_of(window, self._study.objective)):
+        value = 0.0 if window.void else value_of(window, self._study.objective)
+        of_warmup = None if run is None else self._of_warmup(window)
+        if not value and not (run is not None and self._is_silent(window)):
             return None
         return Observed(
             layout=window.layout,
@@ -330,7 +324,7 @@ class History:
             requests=window.requests,
             turns_s=turns_s,
             noise_of_second=launched.launch.noise_of_second_ratio,
-            of_warmup=None if run is None else self._of_warmup(window),
+            of_warmup=of_warmup,
         )
 
     def _of_warmup(self, window: WindowRecord) -> float | None:

@@ -19,8 +19,9 @@ from tuner.core.stats.variance import MeanSquare
 from tuner.core.text.figures import render_duration
 from tuner.core.windows.launch_sums import Sums
 from tuner.ports import Store
-from tuner.study.counted import left_out, without_others
+from tuner.study.counted import left_out, without
 from tuner.study.history import History
+from tuner.study.strategy_driver import Recalled
 from tuner.study.timetable import SETTLING_GUESS_S, START_AND_STOP_GUESS_S, Timetable
 
 N_LAYOUTS = 4
@@ -73,9 +74,12 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
     )
 
 
-def read_pilot(store: Store) -> Pilot | None:
-    """Estimate noise and costs from the study in *store*; None: no layout has two valid launches."""
-    study, launches, others = store.study(), store.launches(), left_out(store)
+def read_pilot(store: Store, known: Recalled | None = None) -> Pilot | None:
+    """Estimate noise and costs from the study in *store*; None: no layout has two valid launches.
+
+    *known*: the study as `counted.recalled_race` returns it; None: it is recalled if necessary.
+    """
+    study, launches, others = store.study(), store.launches(), left_out(store, known)
     timetable = Timetable(study, launches, store.windows())
     windows = [window for window in store.windows() if window.launch_id not in others]
     counting = [window for window in windows if not window.void]
@@ -87,7 +91,7 @@ def read_pilot(store: Store) -> Pilot | None:
     launch_s = timetable.expected_s(Proposal(layout, 0.0, 0) for layout in of_launches.values()) / n_launches
     return pilot_of(
         windows,
-        without_others(store, store.sums()).launches,
+        without(store.sums(), others).launches,
         launch_s=launch_s,
         objective=study.objective,
         within_window=partial(_within_windows, store, windows, study.objective),

@@ -44,7 +44,8 @@ class Observed:
     """One valid window, as a strategy gets it."""
 
     layout: Layout
-    value: float  #: value to maximise, above 0: items/s, or items per CPU second
+    #: value to maximise, above 0: items/s, or items per CPU second; 0 only if `is_silent`
+    value: float
     launch: int  #: windows with the same number are of the same launch
     launch_began_s: float  #: start of its launch, in seconds since the study began, including breaks
     began_s: float  #: start of the window, on the same clock
@@ -59,6 +60,11 @@ class Observed:
     #: items/s in its slices, as a multiple of those in the warm-up, when the launch ran alone; None: it was
     #: measured alone, or the warm-up had too few items
     of_warmup: float | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it took turns and finished no item, although its launch finished many in the warm-up."""
+        return self.of_warmup == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,7 +218,8 @@ class BoardKeeper:
                 state, reason = "kept-out", why_kept_out(judged[layout])
             elif state == "behind" and layout in compared:
                 behind = behind_by(compared[layout])
-            value = self._value(seen, own, scale)
+            # if slices do not count, a layout has no value until its first block without slices is complete
+            value = Estimate(None) if state == "unseen" else self._value(seen, own, scale)
             known = (layout, state, value, behind, seen.n_windows, seen.n_void, reason)
             beside = None
             if layout in compared and first is not None and first.mean is not None:

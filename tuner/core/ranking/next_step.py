@@ -65,11 +65,8 @@ def next_step(study: StudyRecord, ranking: Ranking, facts: Facts) -> NextStep:
 def _watch(case: Case) -> NextStep | None:
     if not case.facts.is_held:
         return None
-    return NextStep(
-        "watch",
-        "The study is being measured; this shows its progress and which layout leads:",
-        case.of("watch"),
-    )
+    why = "The study is being measured; this shows its progress and which layout leads:"
+    return NextStep("watch", why, case.of("watch"))
 
 
 def _pairs(case: Case) -> NextStep | None:
@@ -100,11 +97,14 @@ def _begin(case: Case) -> NextStep | None:
     facts = case.facts
     if not facts.n_launches:
         return NextStep("begin", "Nothing was measured yet. This starts the study:", case.going_on())
-    if facts.ending == "cut-off" and is_nothing_ranked(case) and not facts.n_failed + facts.n_invalid:
-        return NextStep(
-            "go-on", "The study was interrupted before its first window. This continues it:", case.going_on()
-        )
-    return None
+    claim, is_empty = case.ranking.claim, not any(row.n_windows + row.n_void for row in case.ranking.rows)
+    if claim is not None and not claim.answer.counts_slices and is_empty and facts.ending != "over":
+        why = "The study ended before its first window without slices"
+    elif facts.ending == "cut-off" and is_nothing_ranked(case) and not facts.n_failed + facts.n_invalid:
+        why = "The study was interrupted before its first window"
+    else:
+        return None
+    return NextStep("go-on", f"{why}. This continues it:", case.going_on())
 
 
 # ---------------------------------------------------------------------- 2. doubtful figures

@@ -71,12 +71,11 @@ class HeatRace(Racing):
             self._take_in(alone, failed)
             return
         self._alone.update((window.layout, window) for window in alone)
-        in_slices = [window for window in windows if window.turns_s is not None]
+        in_slices = self._lost.learn([window for window in windows if window.turns_s is not None])
         self._n_in_slices += len(in_slices)
         self._in_slices_s += sum(window.length_s for window in in_slices)
         self._seconds += [one.noise_of_second**2 for one in in_slices if one.noise_of_second is not None]
         self._take_in(in_slices, failed)
-        self._lost.learn(in_slices)
         if self._lost.found is not None:
             self._restart_alone()
         elif alone and self._agreement is None:

@@ -117,8 +117,19 @@ class ThroughputLost:
     _heats: list[list[tuple[Layout, float]]] = field(default_factory=list)
     found: LostInSlices | None = None  #: the clear loss; None: there is none
 
-    def learn(self, windows: Iterable[Observed]) -> None:
-        """Test again with the windows of one block; those without slices do not count."""
+    def learn(self, windows: Sequence[Observed]) -> list[Observed]:
+        """Test again with the windows of one block, and return those with items.
+
+        A window without any item is a clear loss at once. Windows without slices do not count.
+        """
+        with_items = [one for one in windows if not one.is_silent]
+        if len(with_items) < len(windows):
+            self.found = LostInSlices(1.0, tuple(sorted({one.layout for one in windows if one.is_silent})))
+        else:
+            self._add(with_items)
+        return with_items
+
+    def _add(self, windows: Iterable[Observed]) -> None:
         heats: dict[float, dict[int, list[tuple[Layout, float]]]] = {}
         for one in windows:
             if one.turns_s is not None and one.of_warmup is not None:

@@ -54,10 +54,9 @@ class Recheck:
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Add the windows of a block."""
-        for launch in by_launch(windows):
+        for launch in by_launch(self._lost.learn(windows)):
             self._launches.add(launch, self._block)
             self._seen.append(Launched(self._block, launch[0].layout, log(launch_value(launch))))
-        self._lost.learn(windows)
         self._failed.update(failed)
         self._block += 1
         self._check = None
@@ -120,9 +119,8 @@ class Pairs:
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Add the windows of a pair."""
-        for launch in by_launch(windows):
+        for launch in by_launch(self._lost.learn(windows)):
             self._launches.add(launch, self._n_reported)
-        self._lost.learn(windows)
         self._n_reported += 1
         self._failed = self._failed or bool(failed)
 
