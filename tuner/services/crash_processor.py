@@ -31,7 +31,7 @@ _WHOLE = re.compile("0*[1-9][0-9]{0,8}")
 _SPAWN_OPTION = "spawn_path"
 GATE: Gate = "freeze"
 #: its lock is a flock, which a frozen process keeps; the timeout of an item (kill_timeout) keeps running
-GATE_REASON = "A frozen worker keeps the lock on its items, and its timeout for an item is 30 s."
+GATE_REASON = "tuner pauses the processes of idle layouts for a few seconds; their items may take 30 s."
 _DUMPS = (".dmp", ".dump")
 _ROUNDS = 4  #: items in the spool for each one that the workers can hold at a time
 
