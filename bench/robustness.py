@@ -46,7 +46,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, log, sqrt
-from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import Any, Literal, get_args
@@ -54,9 +53,9 @@ from typing import Any, Literal, get_args
 from fleet import Job as FleetJob
 from fleet import SimulatedFleet, Timed
 from ranking import ratios_right, study, window
+from suites_named import suite_named
 
 from tuner.adapters.processes.worker_processes import each_in_processes
-from tuner.config.suite import read_suite
 from tuner.core.defaults import WINDOW_S
 from tuner.core.domain.fleet import Done
 from tuner.core.domain.layout import Layout
@@ -415,7 +414,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("worlds", nargs="+", type=Path, metavar="WORLD.json")
+    parser.add_argument("worlds", nargs="+", metavar="WORLD.json")
     parser.add_argument("--kind", choices=get_args(Kind), default="strict")
     parser.add_argument("--studies", type=int, default=300)
     parser.add_argument("--blocks", type=int, default=3, help="of a full grid")
@@ -432,8 +431,8 @@ def main() -> None:
     if options.own_second is not None and not options.slices:
         parser.error("--own-second is for --slices")
     results = []
-    for path in options.worlds:
-        world = read_suite(path)
+    for name in options.worlds:
+        world = suite_named(name)
         if options.own_second is not None:
             world = with_own_second(world, options.own_second)
         job = Job(world, options.kind, options.seed, options.blocks, options.slices, options.hosts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from tuner.config.suite import read_suite
@@ -16,8 +17,8 @@ def suite_named(text: str) -> Suite:
         return read_suite(Path(text)) if text.endswith(".json") else own_suite(text)
     except KeyError:
         names = ", ".join(OWN_SUITES)
-        raise SystemExit(
-            f"{text!r} is no suite: tuner's own are {names}; others are files (NAME.json)"
-        ) from None
+        problem = f"{text!r} is no suite: tuner's own are {names}; others are files (NAME.json)"
     except ConfigError as error:
-        raise SystemExit(f"{error.problem}. {error.hint or ''}".rstrip()) from None
+        problem = f"{error.problem}. {error.hint or ''}".rstrip()
+    print(f"Error: {problem}", file=sys.stderr)
+    raise SystemExit(2)

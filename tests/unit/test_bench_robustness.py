@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,18 @@ WORLDS = sorted((ROOT / "bench" / "worlds").glob("*.json"))
 def bench() -> Iterator[Any]:
     with loaded("ranking", "robustness") as modules:
         yield modules.robustness
+
+
+def test_a_world_that_is_no_suite_ends_with_one_line(
+    bench: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wrong := tmp_path / "wrong.json").write_text('{"name": "wrong"}')
+    for name in (wrong, tmp_path / "absent.json"):
+        monkeypatch.setattr("sys.argv", ["robustness.py", str(name)])
+        with pytest.raises(SystemExit) as ended:
+            bench.main()
+        assert ended.value.code == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("path", WORLDS, ids=lambda path: path.stem)
