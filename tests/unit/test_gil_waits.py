@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -207,6 +208,24 @@ def test_a_worker_whose_interpreter_is_not_there_yet_is_asked_again(box: Box) ->
 @pytest.fixture
 def clock() -> Callable[[], float]:
     return iter([float(n) for n in range(100)]).__next__
+
+
+def test_a_thread_that_has_ended_is_left_out(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.threads(RUNNING, futex(box.gil), futex(box.gil), READ)
+    waits = box.waits()
+    read, ended = os.pread, f"{box.proc}/{PID}/task/{PID + 3}/syscall"
+
+    def read_of_those_left(file: int, n_bytes: int, offset: int) -> bytes:
+        if os.readlink(f"/proc/self/fd/{file}") == ended:
+            rmtree(Path(ended).parent)
+            raise ProcessLookupError
+        return read(file, n_bytes, offset)
+
+    monkeypatch.setattr(os, "pread", read_of_those_left)
+    looks = [waits.look(), waits.look()]
+    waits.close()
+
+    assert looks == [InLine(asleep=2, waking=0)] * 2
 
 
 def test_a_look_stands_until_the_next_one(box: Box, clock: Callable[[], float]) -> None:

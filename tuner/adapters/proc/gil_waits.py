@@ -146,17 +146,18 @@ class GilWaits:
 
         Any waiting thread shows that the GIL is on, and any thread may be on a core.
         """
-        files = self._files[pid]
-        if len(files) < 2:  # a single thread never waits
+        n_followed = len(self._files[pid])
+        if n_followed < 2:  # a single thread never waits
             return _NOBODY
         try:
             began_s, cpu_before_s = self._now_s(), self._cpu_s(pid)
-            data = {thread: self._call(file) for thread, file in files.items()}
+            data = self._calls(pid)
             elapsed_s, cpu_s = self._now_s() - began_s, self._cpu_s(pid) - cpu_before_s
-        except OSError:  # it has ended, or a thread has
-            self._follow_threads(pid, len(files))
+        except OSError:  # it has ended
             return _NOBODY
-        runtime, ratio = self._runtime_of[pid], self._n_threads[pid] / len(files)
+        runtime, ratio = self._runtime_of[pid], self._n_threads[pid] / max(1, len(data))
+        if len(data) < n_followed:
+            self._follow_threads(pid, n_followed)
         asleep = {
             thread for thread, call in data.items() if call and call[0] in _WAITS and call[1] in runtime
         }
@@ -173,6 +174,17 @@ class GilWaits:
         ratio = len(items) / len(looked_at) if looked_at else 0.0
         of_items = len(runnable & items) / len(runnable) if runnable else 0.0
         return InLine(ratio * len(asleep & items), of_items * n_waking)
+
+    def _calls(self, pid: int) -> dict[int, tuple[int, int] | None]:
+        """Return the call of each followed thread of *pid*; threads that have ended are followed no longer."""
+        calls, files = {}, self._files[pid]
+        for thread, file in list(files.items()):
+            try:
+                calls[thread] = self._call(file)
+            except OSError:
+                os.close(files.pop(thread))
+                self._n_threads[pid] -= 1
+        return calls
 
     def _call(self, file: int) -> tuple[int, int] | None:
         """Return operation and address of a thread in futex(2), or `_RUNNABLE`; None: it waits elsewhere."""
