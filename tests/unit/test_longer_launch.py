@@ -17,6 +17,7 @@ from tuner.app.model import calibrate_file, explain_file
 from tuner.app.study_queries import overview, rank_file, replay_study
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
+from tuner.core.ranking.aging import Halves, LongerLaunch
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.search.recheck import Asked
 from tuner.core.search.strategies.of_study import strategy_of
@@ -245,3 +246,15 @@ def test_a_calibration_and_an_explanation_are_of_the_launches_that_the_race_lear
         sum(one.n_done for one in ordinary) / sum(one.length_s for one in ordinary)
     )
     assert explain_file(file)[2] == overview(file).rules
+
+
+@pytest.mark.parametrize(
+    ("late", "is_overtaken"),
+    [
+        pytest.param(90.0, False, id="a slow launch, from start to end"),
+        pytest.param(84.0, True, id="it loses more than its rival, too"),
+    ],
+)
+def test_the_noise_between_launches_overtakes_no_answer(late: float, is_overtaken: bool) -> None:
+    own, rival = Halves(A, 3600.0, 92.0, late), Halves(B, 3600.0, 100.0, 98.0)
+    assert LongerLaunch(own, rival, 0.02).is_overtaken is is_overtaken

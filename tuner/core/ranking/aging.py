@@ -4,7 +4,8 @@ Windows of minutes at the start of a launch do not show how a service does after
 the answer lose more than the margin per hour, or its memory would grow beyond the limit (without a limit:
 beyond the memory of the host), both layouts are launched once more, for an hour each. The race does not learn
 from these launches, because they measure something else than its windows. They decide whether its answer may
-be claimed: it may not if it falls below the rival in the second half.
+be claimed: it may not if it is below the rival in the second half, and not only because of the noise between
+launches, so it also lost more from the first half to the second.
 """
 
 from __future__ import annotations
@@ -142,8 +143,15 @@ class LongerLaunch:
 
     @property
     def is_overtaken(self) -> bool:
-        """Return whether the leader falls below the rival by more than the margin."""
-        return self.late_ratio is not None and self.late_ratio < 1 - self.within
+        """Return whether the leader falls below the rival by more than the margin.
+
+        The difference of two launches may be noise between launches, which is the same in both halves, so the
+        ratio of both must also fall by more than the margin from the first half to the second.
+        """
+        if self.rival is None or self.late_ratio is None:
+            return False
+        early_ratio = self.leader.early / self.rival.early
+        return self.late_ratio < (1 - self.within) * min(1.0, early_ratio)
 
 
 def longer_launch_of(

@@ -81,7 +81,7 @@ def describe_longer(seen: LongerLaunch | None, row: RankedLayout | None) -> list
     ]
     if rival is not None and seen.late_ratio is not None:
         times = f"In the second half it did {seen.late_ratio:.3g} times the throughput of {rival.layout}"
-        end = f": {own.layout} is not the best in launches this long" if seen.is_overtaken else ""
+        end = f": {own.layout} seems not to be the best in launches this long" if seen.is_overtaken else ""
         found.append(f"{times}{end}.")
     growth = row.memory_growth
     if growth is not None and growth.is_ending and growth.early_per_h is not None:
