@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from tuner.adapters.proc.computing_threads import ItemThreads, ItemUse, threads_at_work
-from tuner.adapters.proc.process_tree import ProcessStat
+from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessStat
 from tuner.core.domain.layout import Layout
 
 MS = 1e6
@@ -132,9 +133,9 @@ def test_workers_that_ended_unseen_waited_for_cores_as_those_that_were_seen(
 ) -> None:
     """Seen: 100 ms of CPU and 50 ms of waiting; unseen: 300 ms of CPU."""
     items = ItemThreads(tmp_path)
-    threads.used(50, 10, cpu_ms=10, waited_ms=0, turns=1)
+    threads.used(50, 10, cpu_ms=10, waited_ms=5, turns=1)
     before = looked(items, threads)
-    threads.used(50, 10, cpu_ms=110, waited_ms=50, turns=20)
+    threads.used(50, 10, cpu_ms=110, waited_ms=55, turns=20)
     after = looked(items, threads, unseen_cpu_s=0.3)
 
     assert after.run_delay_s_total - before.run_delay_s_total == pytest.approx(0.05 * 4)
@@ -148,3 +149,21 @@ def test_nothing_is_known_of_the_threads_of_a_kernel_without_these_accounts(
 
     assert items.look([threads.stat], Layout(1, 1)) is None
     assert items.of(50) is None
+
+
+def test_threads_that_ended_between_readings_waited_for_cores_as_those_that_were_read(
+    threads: Threads, tmp_path: Path
+) -> None:
+    """Each item has a thread of its own: 100 ms of a second of CPU were read, with 300 ms of waiting."""
+    items = ItemThreads(tmp_path)
+    threads.used(50, 10, cpu_ms=0, waited_ms=0, turns=1)
+    threads.used(51, 90, cpu_ms=50, waited_ms=150, turns=20)
+    before = looked(items, threads)
+    rmtree(threads.folder / "51")
+    threads.used(52, 95, cpu_ms=50, waited_ms=150, turns=20)
+    threads.stat = threads.stat._replace(own_ticks=TICKS_PER_S)
+    after = looked(items, threads)
+    again = looked(items, threads)
+
+    assert after.run_delay_s_total - before.run_delay_s_total == pytest.approx(0.15 + 0.9 * 3)
+    assert again.run_delay_s_total == after.run_delay_s_total

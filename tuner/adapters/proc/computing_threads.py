@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tuner.adapters.proc.process_tree import ProcessStat, ProcessTable, parse_stat, read_shown
+from tuner.adapters.proc.process_tree import (
+    TICKS_PER_S,
+    ProcessStat,
+    ProcessTable,
+    parse_stat,
+    read_shown,
+)
 from tuner.core.domain.layout import Computing, Layout, LoadedPools, Pool, loaded_pools
 
 # Detection of the worker threads that work on items, by their activity, and their CPU time.
@@ -76,9 +82,10 @@ class ItemUse:
 class ItemThreads:
     """Sum of /proc/PID/task/TID/schedstat over all threads of the workers.
 
-    The time of a thread after its last reading is lost, and so is a thread that was never read. If whole
-    workers end, their CPU is known from the process that reaped them; their waiting for cores per second of
-    CPU is assumed to equal that of the threads that were read.
+    The time of a thread after its last reading is not read, nor is a thread that lives between two readings.
+    Their CPU is known from their process, and that of ended workers from the process that reaped them. They
+    count as threads that work on items, and their waiting for cores per second of CPU is assumed to equal
+    that of the threads that were read lately.
     """
 
     def __init__(self, proc: Path) -> None:
@@ -88,6 +95,10 @@ class ItemThreads:
         self._at_work: dict[int, frozenset[int]] = {}  # pid -> threads
         self._beside_ns = self._beside_delay_ns = 0
         self._delay_ns = self._unseen_ns = 0.0
+        #: pid and its start -> ns on a core of its threads that were read, and of its other threads
+        self._in_process: dict[tuple[int, int], tuple[int, float]] = {}
+        self._recent_ns = self._recent_delay_ns = 0.0  #: of threads that work on items, in the last readings
+        self._left_ns = 0.0  #: CPU that was not read, and whose waiting is not estimated yet
         self._is_told = False
 
     def look(
@@ -105,8 +116,10 @@ class ItemThreads:
         """
         known, self._threads, self._at_work = self._threads, {}, {}
         item_ns = delay_ns = 0
+        in_process, self._in_process = self._in_process, {}
         for worker in workers:
             threads, grown = self._look_at(worker, known)
+            self._left_ns += self._not_read(worker, grown, in_process)
             at_work = self._at_work[worker.pid] = threads_at_work(
                 {thread: (one.recent_ns, one.recent_turns, one.began) for thread, one in threads.items()},
                 shape,
@@ -120,9 +133,14 @@ class ItemThreads:
         for master in masters:
             _, grown = self._look_at(master, known)
             self._beside_delay_ns += sum(waited_ns for _, waited_ns in grown.values())
-        unseen_ns = unseen_cpu_s / _NS - self._unseen_ns
-        self._unseen_ns += unseen_ns
-        self._delay_ns += delay_ns * (1 + unseen_ns / item_ns if item_ns else 1.0)
+        self._left_ns += unseen_cpu_s / _NS - self._unseen_ns
+        self._unseen_ns = unseen_cpu_s / _NS
+        self._recent_ns = _MEMORY * self._recent_ns + item_ns
+        self._recent_delay_ns = _MEMORY * self._recent_delay_ns + delay_ns
+        self._delay_ns += delay_ns
+        if self._recent_ns:
+            self._delay_ns += self._left_ns * self._recent_delay_ns / self._recent_ns
+            self._left_ns = 0.0
         if not self._is_told:
             return None
         return ItemUse(self._beside_ns * _NS, self._delay_ns * _NS, self._beside_delay_ns * _NS)
@@ -135,6 +153,20 @@ class ItemThreads:
         """Return the times of each thread of *worker* at the last reading; empty if unknown."""
         threads = self._threads.get((worker.pid, worker.started_ticks), {}) if self._is_told else {}
         return {thread: ThreadClock(one.ran_ns, one.waited_ns) for thread, one in threads.items()}
+
+    def _not_read(
+        self,
+        process: ProcessStat,
+        grown: Mapping[int, tuple[int, int]],
+        before: Mapping[tuple[int, int], tuple[int, float]],
+    ) -> float:
+        """Return by how many ns the CPU of threads of *process* that was not read has grown."""
+        named = process.pid, process.started_ticks
+        read_ns, other_ns = before.get(named, (0, 0.0))
+        read_ns += sum(ran_ns for ran_ns, _ in grown.values())
+        now_ns = max(other_ns, process.own_ticks / TICKS_PER_S / _NS - read_ns)
+        self._in_process[named] = read_ns, now_ns
+        return now_ns - other_ns
 
     def _look_at(
         self, process: ProcessStat, known: Mapping[tuple[int, int], Mapping[int, _Thread]]

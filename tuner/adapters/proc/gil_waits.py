@@ -176,7 +176,7 @@ class GilWaits:
         return InLine(ratio * len(asleep & items), of_items * n_waking)
 
     def _calls(self, pid: int) -> dict[int, tuple[int, int] | None]:
-        """Return the call of each followed thread of *pid*; threads that have ended are followed no longer."""
+        """Return the call of each followed thread of *pid*; ended threads are followed no longer."""
         calls, files = {}, self._files[pid]
         for thread, file in list(files.items()):
             try:
