@@ -24,7 +24,10 @@ from tuner.core.errors import ConfigError
 from tuner.core.messages.host import memory_missed, no_backend, no_memory_figures
 from tuner.ports import Clock, Launch, Warn
 
-PSS_SHARE_RATIO = 0.001  #: share of one core for readings of PSS within a window
+#: share of one core for readings of PSS within a window: the wanted one, and the largest one, with which a
+#: service of many large processes is still read often enough to find out whether its memory grows
+PSS_SHARE_RATIO, MOST_PSS_SHARE_RATIO = 0.001, 0.01
+PSS_EVERY_S = 35.0  #: longest mean interval of these readings, up to the largest share
 #: share of processes that ended before their memory was read, above which a warning is printed
 MISSED_RATIO = 0.05
 MISSED_AMONG = 100  #: least number of processes for this warning; with fewer, chance would decide
@@ -303,8 +306,8 @@ class ProcWatch:
         began_s = time.thread_time()
         seen = self._pss.read(self._service.members)
         cost_s = time.thread_time() - began_s
-        wait_s = self._random.uniform(0.5, 1.5) * cost_s / PSS_SHARE_RATIO
-        self._next_pss_s = self._clock.monotonic_s() + wait_s
+        mean_s = max(min(cost_s / PSS_SHARE_RATIO, PSS_EVERY_S), cost_s / MOST_PSS_SHARE_RATIO)
+        self._next_pss_s = self._clock.monotonic_s() + self._random.uniform(0.5, 1.5) * mean_s
         if seen is None:
             self._warn(*no_memory_figures())
             return None
