@@ -14,7 +14,7 @@ from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService
 from tuner.app.layouts_in_turns import can_slice
 from tuner.app.plan_builder import plan_record
 from tuner.bootstrap.configs import settings_of
-from tuner.bootstrap.parts.gates import gate_of
+from tuner.bootstrap.parts.gates import gate_of, takes_turns
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout
@@ -119,6 +119,22 @@ def test_slices_are_not_recommended_to_who_has_turned_them_off(tmp_path: Path) -
     options = {("study", "slices"): Given("--slices", "off")}
 
     assert not can_slice(plan_record(settings_of(None, options)), tmp_path / "s.db")
+
+
+@pytest.mark.parametrize("limit", ["load: 50", "memory: 90%", "command: 'true'"])
+def test_layouts_take_no_turns_under_a_limit_that_counts_all_of_them(tmp_path: Path, limit: str) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(f"service: {{kind: crash-processor}}\nbrake: {{{limit}}}\n")
+    n_resident, reason = takes_turns(settings_of(file, {}), is_simulated=False)
+
+    assert n_resident == 1
+    assert "safety limit" in reason
+
+
+def test_a_limit_on_failed_items_allows_turns(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text("service: {kind: crash-processor}\nbrake: {errors: 10%}\n")
+    assert takes_turns(settings_of(file, {}), is_simulated=False)[0] > 1
 
 
 def test_a_queue_that_tuner_does_not_feed_has_no_gate() -> None:

@@ -23,6 +23,7 @@ from tuner.core.windows.slices import (
     MOST_GROWN,
     LoadInSlices,
     SkipControl,
+    Slice,
     ThroughputLost,
     items_per_s,
     loads_in_slices,
@@ -82,6 +83,28 @@ def test_items_of_seconds_need_no_whole_slice_if_they_are_frozen() -> None:
     assert found.skip_s < found.counted_s
 
 
+def test_slices_are_longer_if_frozen_items_wait() -> None:
+    """A pause does not stop the time of a sleep, so such items have to begin and end in one slice."""
+    assert slice_for(0.7, freezes=True, wait_s=0.7) == slice_for(0.7, freezes=False)
+    assert slice_for(0.7, freezes=True, wait_s=0.01).counted_s == LONGEST_FROZEN_S
+    assert slice_for(17.0, freezes=True, wait_s=0.2).counted_s == pytest.approx(4.0)
+    assert slice_for(17.0, freezes=True, wait_s=9.0).is_endless
+
+
+def items_counted(slice_: Slice, residence_s: float) -> int:
+    """Items of a thread in the counted part, if it begins one with the slice, and all take the same time."""
+    return int(slice_.length_s / residence_s) - int(slice_.skip_s / residence_s)
+
+
+@pytest.mark.parametrize(
+    ("residence_s", "freezes"), [(0.034, False), (0.048, False), (0.3, True), (0.7, True)]
+)
+def test_slices_count_as_many_items_as_a_thread_finishes_alone(residence_s: float, freezes: bool) -> None:
+    random, slice_ = Random(5), slice_for(residence_s, freezes=freezes, wait_s=residence_s)
+    counted = fmean(items_counted(slice_.drawn(random), residence_s) for _ in range(4000))
+    assert counted == pytest.approx(slice_.counted_s / residence_s, rel=0.002)
+
+
 def halves(random: Random, n: int, bias: float, sd: float) -> list[tuple[float, float]]:
     """Rates around 100 in both halves of slices; the first ones are too low by twice the *bias*."""
     return [
@@ -89,13 +112,16 @@ def halves(random: Random, n: int, bias: float, sd: float) -> list[tuple[float, 
     ]
 
 
-def test_the_skipped_part_grows_as_long_as_counted_parts_begin_slower() -> None:
+def test_the_skipped_part_grows_as_long_as_counted_parts_begin_slower_or_faster() -> None:
     random, control = Random(4), SkipControl()
     for _ in range(3):
         control.learn(halves(random, 40, 0.01, 0.01))
     grown = control.times
     control.learn(halves(random, 400, 0.0, 0.01))
+    faster_at_first = SkipControl()
+    faster_at_first.learn(halves(random, 40, -0.01, 0.01))
 
+    assert faster_at_first.times == pytest.approx(1.5)
     assert grown == pytest.approx(1.5**3)
     assert control.times == grown
     longer = slice_for(0.2, freezes=False, skip_times=grown)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _RATE_REASON = (
     "At a fixed rate, requests may wait for longer than a slice, so latencies in slices would be too short."
 )
+_LIMIT_REASON = "A safety limit would count the load and memory of all started layouts together."
 
 
 def gate_of(settings: Settings) -> tuple[Gate, str]:
@@ -89,6 +90,9 @@ def takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool = Fals
         return 1, reason
     if shared := shared_by_layouts(settings):
         return 1, shared
+    brake = settings.brake
+    if brake is not None and (brake.load, brake.memory, brake.command) != (None, None, None):
+        return 1, _LIMIT_REASON
     return MOST_RESIDENT, reason
 
 

@@ -5,8 +5,12 @@ of a slice on the next one cancel. Source: Williams, Experimental designs balanc
 residual effects of treatments (1949).
 
 Length: a slice holds many items of each thread, and its first part, in which the layout returns to its full
-speed, is not counted. If the first half of the counted part is slower than the second, the skipped part was
-too short: `SkipControl`.
+speed, is not counted. If the halves of the counted part differ, the skipped part was too short:
+`SkipControl`.
+
+Moment: at the beginning of a slice, many threads begin an item. If each item takes the same time, they also
+end together, so a part of fixed length that begins at a fixed moment always has a whole number of items of
+each thread, which may be too many or too few. So the skipped part has a random length.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ from tuner.core.stats.quantiles import student_t_quantile
 
 MOST_RESIDENT = 4  #: most layouts that take turns
 SHORTEST_S, LONGEST_S = 1.0, 30.0  #: least and largest length of the counted part of a slice
-#: longest counted part if items in flight are frozen between slices, so that they need not end in one
+#: longest counted part if items in flight are frozen between slices, so that they need not end in one; parts
+#: are longer if items wait, because a pause does not stop the time of a sleep or of a server
 LONGEST_FROZEN_S = 1.0
 ITEMS_PER_SLICE = 20.0  #: items of each thread in a slice
 ITEMS_SKIPPED = 2.0  #: items of each thread in the skipped part at the beginning of a slice
@@ -34,6 +39,8 @@ ITEMS_SKIPPED = 2.0  #: items of each thread in the skipped part at the beginnin
 POLLS_PER_SLICE = 3.0
 #: least length of the skipped part in seconds, and its largest share of the counted part
 LEAST_SKIP_S, MOST_SKIP_SHARE = 0.2, 0.25
+#: largest random part of the skipped part, as a share of the counted part
+MOST_SPREAD_SHARE = 0.25
 MOST_BIAS = 0.002  #: bias of throughput in counted parts, above which the skipped part grows
 SURE = 2.6  #: least significance of this bias, in standard errors: 99 %
 FEWEST_SLICES = 20  #: fewest slices from which the bias is estimated
@@ -57,6 +64,11 @@ class Slice:
 
     skip_s: float  #: skipped part at the beginning
     counted_s: float  #: counted part; inf: until the end of the window
+    spread_s: float = 0.0  #: the skipped part is longer by a random time of at most this length
+
+    def drawn(self, random: Random) -> Slice:
+        """Return the slice of one turn."""
+        return replace(self, skip_s=self.skip_s + random.uniform(0, self.spread_s), spread_s=0.0)
 
     @property
     def length_s(self) -> float:
@@ -90,7 +102,10 @@ class SkipControl:
 
     @property
     def bias(self) -> tuple[float, float] | None:
-        """Return the share by which throughput is too low if second halves are right, and its error."""
+        """Return the share by which throughput is too low if second halves are right, and its error.
+
+        It is negative if throughput is too high.
+        """
         n = len(self._off)
         if n < FEWEST_SLICES:
             return None
@@ -100,7 +115,7 @@ class SkipControl:
         if (found := self.bias) is None or self.times >= MOST_GROWN:
             return
         bias, error = found
-        if bias > max(MOST_BIAS, SURE * error):
+        if abs(bias) > max(MOST_BIAS, SURE * error):
             self.times = min(MOST_GROWN, GROWS * self.times)
             self._off.clear()
 
@@ -200,24 +215,30 @@ def _loss_of(logs: Mapping[Layout, float]) -> LostInSlices:
 
 
 def slice_for(
-    residence_s: float, *, freezes: bool, looks_every_s: float = 0.0, skip_times: float = 1.0
+    residence_s: float,
+    *,
+    freezes: bool,
+    wait_s: float = 0.0,
+    looks_every_s: float = 0.0,
+    skip_times: float = 1.0,
 ) -> Slice:
     """Return the slice for items of *residence_s* in the slowest layout; endless if it would be too long.
 
     Args:
         residence_s: time that an item takes.
         freezes: items in flight stand still between slices, so they need not end in one.
+        wait_s: time of an item in sleeps and at servers, which a pause does not stop.
         looks_every_s: time after which an idle worker looks for items again; until then it works on none.
         skip_times: by which the skipped part is longer, as it turned out to be too short.
     """
     counted_s = max(SHORTEST_S, ITEMS_PER_SLICE * residence_s, POLLS_PER_SLICE * looks_every_s)
     if freezes:
-        counted_s = min(counted_s, LONGEST_FROZEN_S)
+        counted_s = max(min(counted_s, LONGEST_FROZEN_S), min(counted_s, ITEMS_PER_SLICE * wait_s))
     if counted_s > LONGEST_S:
         return Slice(min(ITEMS_SKIPPED * residence_s, LONGEST_S), inf)
     skip_s = min(max(LEAST_SKIP_S, ITEMS_SKIPPED * residence_s), MOST_SKIP_SHARE * counted_s)
     skip_s = max(skip_s, looks_every_s + LEAST_SKIP_S if looks_every_s else 0.0)
-    return Slice(skip_times * skip_s, counted_s)
+    return Slice(skip_times * skip_s, counted_s, min(residence_s, MOST_SPREAD_SHARE * counted_s))
 
 
 def noise_of_second(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from math import inf
 from random import Random
 
 from tuner.core.domain.layout import Layout
@@ -33,6 +34,8 @@ class Heats:
     places: list[Box] = field(default_factory=list)
     skip: SkipControl = field(default_factory=SkipControl)
     earlier: EarlierTransients = field(default_factory=EarlierTransients)
+    #: least limit, over all launches so far, of the time that an item waits, which pauses do not stop
+    wait_s: float = inf
 
     def run(self, launches: Sequence[tuple[Layout, Make]], most_s: float) -> int:
         """Make *launches* together, as many as fit into memory, and return the number made.
@@ -84,6 +87,8 @@ class Heats:
             if n > 1 and before is not None and before < KEPT_FREE * largest:
                 self.bench.progress.warning(*no_memory_for_heat(n, before, largest))
                 return n
+            if n and self.bench.stop.requested():
+                return n
             self._report_turn(residents[: n + 1], resident)
             resident.start()
             _raise_error(resident)
@@ -96,9 +101,11 @@ class Heats:
     def _take_turns(self, residents: Sequence[Resident]) -> None:
         waiting = [resident for resident in residents if resident.state == "waiting"]
         box = self.bench.box
+        self.wait_s = min([self.wait_s, *(one.most_wait_s for one in waiting)])
         slice_ = slice_for(
             max((one.residence_s for one in waiting), default=0.0),
             freezes=box.gate == "freeze",
+            wait_s=self.wait_s,
             looks_every_s=box.looks_every_s,
             skip_times=self.skip.times,
         )
@@ -110,7 +117,8 @@ class Heats:
                 if resident.state != "over":
                     is_last = sum(one.state != "over" for one in waiting) == 1
                     self._report_turn(waiting, resident)
-                    resident.take_slice(slice_.without_end() if is_last else slice_, round_)
+                    turn = slice_.without_end() if is_last else slice_
+                    resident.take_slice(turn.drawn(self.random), round_)
                     _raise_error(resident)
             if all(resident.state == "over" for resident in waiting):
                 return

@@ -33,13 +33,13 @@ def resident_box(box: Box, resident: Resident) -> Box:
         clock=resident.clock,
         feeder=_Feeder(box.feeder, resident),
         launcher=_Launcher(box, resident),
-        probe=_Probe(box.probe, resident),
+        probe=_Probe(box.probe, resident, _Counting),
         sampler=_Sampler(box.sampler, resident),
         noise_of_second=resident.noise_of_second,
         hooks=_Hooks(box.hooks, resident),
         cross_check=None
         if check is None
-        else CrossCheck(_Probe(check.probe, resident), check.within_ratio, check.names),
+        else CrossCheck(_Probe(check.probe, resident, _SecondCounting), check.within_ratio, check.names),
     )
 
 
@@ -94,11 +94,12 @@ class _Hooks:
 class _Probe:
     probe: Probe
     resident: Resident
+    metered: Callable[[Counting, Resident], _Counting]
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[Counting]:
         with self.probe.counting(layout) as counting:
-            metered = _Counting(counting, self.resident)
+            metered = self.metered(counting, self.resident)
             self.resident.meters.append(metered)
             try:
                 yield metered
@@ -238,6 +239,9 @@ class _Counting:
             n_done = self._stopped.n_done_total - self._first.n_done_total
             lasted_s = self._stopped.at_s - self._first.at_s
             self._resident.residence_s = self._resident.layout.total_threads * lasted_s / max(n_done, 1)
+            if self._stopped.python_cpu_ns_total:  # otherwise the worker counts items, but no times
+                waited_ns = (self._stopped.waiting_ns_total or 0) - (self._first.waiting_ns_total or 0)
+                self._resident.waiting_s = waited_ns / 1e9 / max(n_done, 1)
         if self._went_on is not None:
             self._resident.count_slice(_rate(self._went_on, self._stopped))
         if self._went_on is not None and self._half is not None:
@@ -270,12 +274,45 @@ class _Counting:
         raise MeasurementError(f"the probe's counts are {age_s:.2g} s old at the edge of a slice{why}")
 
 
+class _SecondCounting(_Counting):
+    """The same for the second probe of a cross-check, which is not used if its counts are old at an edge."""
+
+    _oldest_s = 0.0  #: largest age of its counts at the edges so far
+
+    def read(self) -> Reading:
+        if self._oldest_s > MOST_AGE_S:
+            raise MeasurementError(f"its counts are up to {self._oldest_s:.2g} s old at the edges of slices")
+        return super().read()
+
+    def stop(self) -> float:
+        self._stopped = self._latest()
+        return self._resident.host_clock.monotonic_s()
+
+    def go_on(self) -> float:
+        if self._stopped is not None and (reading := self._latest()) is not None:
+            _leave_out(self._left_out, self._stopped, reading, _KEPT)
+        return self._resident.host_clock.monotonic_s()
+
+    def at_half(self) -> None:
+        """Nothing is to be compared."""
+
+    def _latest(self) -> Reading | None:
+        try:
+            reading = self._counting.read()
+        except MeasurementError:  # the cross-check reads it again, and reports the problem
+            return None
+        age_s = self._resident.host_clock.monotonic_s() - reading.at_s
+        self._oldest_s = max(self._oldest_s, age_s)
+        return reading
+
+
 class _Watch:
     """A sampler whose totals exclude the usage outside the counted parts of slices."""
 
     def __init__(self, watch: Watch, resident: Resident) -> None:
         self._watch, self._resident = watch, resident
         self._left_out: dict[str, float] = {}
+        self._first: Usage | None = None  #: first usage of the warm-up
         self._stopped: Usage | None = None
         self._load = LoadInSlices(resident.own_s())
 
@@ -291,6 +328,8 @@ class _Watch:
     def sample(self, reading: Reading) -> Sample:
         """Return a sample with the load average of the window's slices: the host's mixes all launches."""
         sample = self._watch.sample(reading)
+        if self._first is None:
+            self._first = self._watch.usage()
         if sample.n_active is None:
             return sample
         loads = self._load.advance(self._resident.own_s(), sample.n_active)
@@ -305,7 +344,11 @@ class _Watch:
         return replace(usage, at_s=own_s, wall_s=wall_s, **_less(usage, self._left_out))
 
     def stop(self) -> float:
-        self._stopped = self._watch.usage()
+        is_first, self._stopped = self._stopped is None, self._watch.usage()
+        if is_first and self._first is not None:
+            used_s = self._stopped.service_cpu_s_total - self._first.service_cpu_s_total
+            lasted_s = self._stopped.at_s - self._first.at_s
+            self._resident.busy_cores = used_s / lasted_s if lasted_s > 0 else 0.0
         return self._stopped.at_s
 
     def go_on(self) -> float:

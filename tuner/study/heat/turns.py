@@ -89,7 +89,9 @@ class Resident:
     def __init__(self, layout: Layout, turns: Turns, clock: Clock, work: Callable[[Resident], None]) -> None:
         """*work* makes the launch of *layout*; it is called with this object."""
         self.layout = layout
-        self.residence_s = 0.0  #: mean time of an item after warm-up: threads divided by items/s
+        self.residence_s = 0.0  #: mean time of an item in the warm-up: threads divided by items/s
+        self.busy_cores = 0.0  #: cores that it used in the warm-up
+        self.waiting_s: float | None = None  #: mean time that an item waited; None: not reported by the probe
         self.state: State = "new"
         self.error: BaseException | None = None
         self.clock = ResidentClock(self)
@@ -111,12 +113,18 @@ class Resident:
         turns.members.append(self)
         self._thread = threading.Thread(target=self._run, name=f"tuner-heat-{layout}", daemon=True)
 
+    @property
+    def most_wait_s(self) -> float:
+        """Return a limit of the time that an item waited in the warm-up: the time without a core."""
+        off_core_s = self.residence_s * max(0.0, 1 - self.busy_cores / self.layout.total_threads)
+        return off_core_s if self.waiting_s is None else min(off_core_s, self.waiting_s)
+
     # ------------------------------------------------------------------ the leader's side
 
     def start(self) -> None:
         """Run alone until the first window is due or the launch has ended."""
+        self._thread.start()  # raises RuntimeError if the host allows no more threads
         self.state = "starting"
-        self._thread.start()
         self._turns.give(self)
 
     def take_slice(self, slice_: Slice, round_: int) -> None:

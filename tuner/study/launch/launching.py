@@ -171,6 +171,8 @@ class Workbench:
             attempt = cell.tries[index] + 1
             facts = {**_facts(self.study, launch), "window": str(index), "window_attempt": str(attempt)}
             with self.between("window", facts):
+                if ending.is_due():  # a stop was requested while the launch waited for its turn
+                    return
                 window = running.take_window(index, attempt, self._sampled(cell))
                 if head := running.unkept_warmup():  # the window had begun before steady state
                     self.store.add_warmup(launch_id, head)
