@@ -24,7 +24,7 @@ from tuner.core.ranking.next_step import next_step
 from tuner.core.ranking.step_case import facts_of
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.recheck import Asked
-from tuner.core.search.strategies.of_study import goal_of, strategy_of
+from tuner.core.search.strategies.of_study import Followed, goal_of, strategy_of
 from tuner.core.search.strategies.recheck import Pairs
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import percent
@@ -84,12 +84,12 @@ def test_slices_that_agree_with_windows_alone_are_confirmed() -> None:
 
 
 def test_ratios_in_slices_are_those_of_the_simulated_service() -> None:
-    """Ratios of single studies have a standard deviation of 0.6 %, because of the noise of launches."""
+    """Ratios of single studies have a standard deviation of 1.3 %, because of the noise of launches."""
     claims = [recalled(measured(heat_study(), box_with_places(seed=seed))).claim() for seed in range(1, 9)]
     ratios = [one.answer.agreement.in_slices for one in claims if one.answer.agreement is not None]
 
     assert len(ratios) == 8
-    assert fmean(ratios) == pytest.approx(30 / 24, rel=0.004)
+    assert fmean(ratios) == pytest.approx(30 / 24, rel=0.013)
 
 
 def test_if_started_layouts_disturb_each_other_windows_alone_decide() -> None:
@@ -305,6 +305,55 @@ def test_windows_in_slices_that_do_not_count_are_in_no_figure(kind: type[Virtual
     rates = {**RATES, BEST: 20.0} if kind is Interfering else RATES
     for layout, level in past.levels.items():
         assert exp(level) == pytest.approx(rates[layout], rel=0.02)
+
+
+class SilentAll(LosesItems):
+    """A host whose probe reports no items of any launch once it has stood still."""
+
+    share = 0.0
+
+
+class DiesInSlices(LosesItems):
+    """A host where the best layout dies whenever it takes turns, and the others lose items."""
+
+    def run(self, event: str, facts: Mapping[str, str]) -> None:
+        """Know from the study whether the next launch takes turns."""
+        super().run(event, facts)
+        if event == "before_launch":
+            dies = (Trouble("dies", layout=BEST),) if facts.get("heat") else ()
+            self._fate = replace(self._fate, troubles=dies)
+
+    @staticmethod
+    def losing(layout: Layout) -> bool:
+        return layout != BEST
+
+
+@pytest.mark.parametrize("kind", [SilentAll, DiesInSlices])
+def test_after_slices_all_layouts_are_tried_again_alone(kind: type[LosesItems]) -> None:
+    store = MemoryStore(heat_study())
+    strategy = Followed(strategy_of(store.study()))
+    run_study(box_with_places(kind=kind), store, MemoryProgress(), PlannedStop(), strategy)
+    known = recalled(store)
+    claim = known.claim()
+
+    assert (claim.answer.layout, claim.answer.reached, claim.failed) == (BEST, True, ())
+    assert strategy.failed == ()
+    assert known.otherwise == ()
+    assert strategy.answer() == claim.answer
+
+
+def test_a_warm_up_that_is_repeated_after_a_dry_source_counts_the_same_when_it_is_read_again() -> None:
+    class LosesSome(LosesItems):
+        share = 0.62
+
+    dry = Trouble("dry", window_attempt=1, after_s=0.5, lasts_s=1.5)
+    store = MemoryStore(heat_study())
+    strategy = strategy_of(store.study())
+    box = box_with_places(kind=LosesSome, troubles=(dry,))
+    run_study(box, store, MemoryProgress(), PlannedStop(), strategy)
+
+    assert strategy.answer().lost_in_slices is not None
+    assert strategy.answer() == recalled(store).strategy.answer()
 
 
 def test_a_launch_that_fails_before_its_slices_explains_why_its_layout_has_no_window() -> None:

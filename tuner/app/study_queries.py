@@ -306,7 +306,7 @@ def _of_boxes(store: Store, question: RankingOptions, sums: Sums, known: Recalle
 
     launches = judged_launches(store, known)
     fleet = [box.name for box in store.boxes()]
-    names = list(dict.fromkeys([*fleet, *(launch.box for launch in launches)]))
+    names = list(dict.fromkeys([*fleet, *(launch.box for _, launch in store.launches())]))
     asked = selected_boxes(question, names)
     is_part = len(asked) < len(names)
     if is_part:

@@ -49,15 +49,11 @@ def left_out(store: Store, known: Recalled | None = None) -> set[int]:
 def judged_launches(store: Store, known: Recalled | None = None) -> list[LaunchRecord]:
     """Return the launches whose trends, warm-ups and errors count; *known* as for `left_out`.
 
-    These include longer launches, and those that ended before their slices, because their layouts may be left
-    out of the rest of the race.
+    These include longer launches, and those that ended before their slices.
     """
-    answer = _answer(store, known)
-    return [
-        one
-        for _, one in store.launches()
-        if answer is None or answer.counts(one.heat) or one.warmup_s is None
-    ]
+    launches, is_race = [one for _, one in store.launches()], store.study().strategy == "race"
+    answer = _answer(store, known) if is_race else None
+    return [one for one in launches if answer is None or answer.judges(one)]
 
 
 def counts_slices(store: Store, known: Recalled | None = None) -> bool:

@@ -86,7 +86,14 @@ class Launched:
     @property
     def counted_s(self) -> float:
         """Total length of the valid windows, in seconds."""
-        return sum(window.length_s for window, observed in self.windows if observed is not None)
+        return sum(
+            window.length_s for window, seen in self.windows if seen is not None and not seen.is_silent
+        )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a window in slices had no item, although the launch finished many in its warm-up."""
+        return any(seen is not None and seen.is_silent for _, seen in self.windows)
 
 
 class History:
@@ -159,10 +166,11 @@ class History:
         for launched in self._recorded.pop(number, []):
             made[launched.launch.position].append(launched)
         wanted = [self._asked_of(launches) for launches in made.values()]
-        as_asked = wanted == list(proposals[: len(wanted)])
+        as_asked, positions = wanted == list(proposals[: len(wanted)]), list(made)
+        if not as_asked and wanted == [proposals[n] for n in made if n < len(proposals)]:
+            as_asked, positions = True, []  # a layout that is in several heats failed in the first one
         if as_asked:
             wanted = list(proposals)
-        positions = list(made)
         while len(positions) < len(wanted):  # gaps are left-out layouts, in files of schema version 1
             positions.append(positions[-1] + 1 if positions else 0)
         cells = [
@@ -309,7 +317,6 @@ class History:
             waited_s = window.started_wall_s - run.began_wall_s
             launch_began_s = began_s - max(0.0, waited_s) / run.n_launches
         value = 0.0 if window.void else value_of(window, self._study.objective)
-        of_warmup = None if run is None else self._of_warmup(window)
         if not value and not (run is not None and self._is_silent(window)):
             return None
         return Observed(
@@ -324,7 +331,7 @@ class History:
             requests=window.requests,
             turns_s=turns_s,
             noise_of_second=launched.launch.noise_of_second_ratio,
-            of_warmup=of_warmup,
+            of_warmup=None if run is None else self._of_warmup(window),
         )
 
     def _of_warmup(self, window: WindowRecord) -> float | None:

@@ -353,7 +353,7 @@ class _Study:
         if launch.error is not None and not self._stop.requested() and not was_cut_off(launch):
             if self._works is None:
                 self._see_whether_it_works(bench)
-            elif self._works and self._plan.history.n_windows == 0:
+            elif self._works and self._plan.history.n_windows == 0 and not launched.is_silent:
                 self._end_if_all_fail_alike(launch)
         return launched
 

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
-from tuner.core.domain.strategy import Claim, Comparing, Foreseeing, Proposal, RemainingTime, Strategy
+from tuner.core.domain.strategy import (
+    Claim,
+    Comparing,
+    Foreseeing,
+    Proposal,
+    RemainingTime,
+    Slicing,
+    Strategy,
+)
 from tuner.ports import Store
 from tuner.study.history import History
 from tuner.study.launch.plan_cells import Block, Cell
@@ -89,7 +97,10 @@ class Course:
         observed = [seen for cell in block.cells for seen in cell.kept.values()]
         observed.sort(key=lambda seen: seen.began_s)
         failed = self._failing.end(block.cells)
+        counted = isinstance(self._strategy, Slicing) and self._strategy.counts_slices
         self._strategy.learn(() if block is self.longer_block else observed, failed)
+        if isinstance(self._strategy, Slicing) and counted and not self._strategy.counts_slices:
+            self._failing.forget_slices()
         self.n_blocks_done += not self.open_cells(block)
         return failed
 
@@ -263,6 +274,13 @@ class Failing:
         self.failed += left_out
         return left_out
 
+    def forget_slices(self) -> None:
+        """Forget which layouts failed in slices; those over a safety limit fail again in the next block."""
+        self.failed.clear()
+        self._first_cell.clear()
+        self._n_vain.clear()
+        self._since.clear()
+
     def is_hopeless(self, layout: Layout) -> bool:
         """Return whether *layout* is not tried again: it failed, or will be recorded as failed at the end of
         its block."""
@@ -293,7 +311,7 @@ class Failing:
                 self._since.setdefault(cell.layout, self._n_windows)
             if not self._n_vain[cell.layout]:
                 self._since.pop(cell.layout, None)
-        self._n_windows += sum(len(cell.kept) for cell in cells)
+        self._n_windows += sum(not one.is_silent for cell in cells for one in cell.kept.values())
         failed = [
             layout
             for layout in dict.fromkeys(cell.layout for cell in cells)

@@ -18,6 +18,7 @@ from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
     from tuner.core.domain.limits import Verdict
+    from tuner.core.domain.records import LaunchRecord
     from tuner.core.stats.groups import Group, OfBest
     from tuner.core.stats.interval import Estimate
 
@@ -170,6 +171,10 @@ class Answer:
         """Return whether the windows of a launch count; *heat*: its heat, None if it ran alone."""
         return heat is None or self.counts_slices
 
+    def judges(self, launch: LaunchRecord) -> bool:
+        """Return whether a launch's trend, warm-up and error count: also if it ended before its slices."""
+        return self.counts(launch.heat) or launch.warmup_s is None
+
 
 @dataclass(frozen=True, slots=True)
 class RemainingTime:
@@ -260,6 +265,15 @@ class Comparing(Protocol):
 
     def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
         """Compare each measured layout with *layout* (None: the named); empty until the noise is known."""
+
+
+@runtime_checkable
+class Slicing(Protocol):
+    """A strategy that measures in slices until they turn out to be wrong; then it tries all layouts again."""
+
+    @property
+    def counts_slices(self) -> bool:
+        """Whether windows in slices count."""
 
 
 @runtime_checkable

@@ -70,9 +70,13 @@ class Board:
 def board_of(overview: Overview) -> Board:
     """Return the board of a study file."""
     study, ranking = overview.study, overview.ranking
-    errors = {record.layout: record.error for _, record in overview.launches if record.error is not None}
-    braked = over_limit(record for _, record in overview.launches)
     claim = ranking.claim
+    errors = {
+        record.layout: record.error
+        for _, record in overview.launches
+        if record.error is not None and (claim is None or claim.answer.judges(record))
+    }
+    braked = over_limit(record for _, record in overview.launches)
     answer = claim.answer if claim is not None else _answer_by_rank(study, ranking)
     places = [_place(row, ranking, answer, errors, braked) for row in ranking.rows]
     return Board(

@@ -47,13 +47,13 @@ class HeatRace(Racing):
         self._seconds: list[float] = []  #: variance of one second of slices, of each launch
 
     @property
-    def _counts_slices(self) -> bool:
+    def counts_slices(self) -> bool:
         """Whether windows in slices count; otherwise only windows alone do, as in a race without slices."""
         return self._lost.found is None and (self._agreement is None or self._agreement.holds)
 
     def propose(self) -> Sequence[Proposal]:
         """Return the launches of the next block."""
-        if not self._counts_slices:
+        if not self.counts_slices:
             return self._next_alone()
         if self._first:
             return self._first_heats()
@@ -67,7 +67,7 @@ class HeatRace(Racing):
         """Add the windows of a block."""
         self._first = False
         alone = [window for window in windows if window.turns_s is None]
-        if not self._counts_slices:
+        if not self.counts_slices:
             self._take_in(alone, failed)
             return
         self._alone.update((window.layout, window) for window in alone)
@@ -161,8 +161,9 @@ class HeatRace(Racing):
             self._restart_alone()
 
     def _restart_alone(self) -> None:
-        """Forget all windows in slices."""
+        """Forget all windows in slices, and which layouts failed in them."""
         self._first = True
+        self._failed.clear()
         self._posterior = self._guide = None
         self._windows, self._verdicts, self._launch_s, self._launches = [], {}, [], []
         self._take_in(sorted(self._alone.values(), key=lambda window: window.began_s), ())
@@ -175,11 +176,11 @@ class HeatRace(Racing):
         return [] if one is None else [one]
 
     def _first_window_s(self) -> float:
-        return self._within_bounds(FIRST_WINDOW_S) if self._counts_slices else super()._first_window_s()
+        return self._within_bounds(FIRST_WINDOW_S) if self.counts_slices else super()._first_window_s()
 
     def _within_bounds(self, length_s: float) -> float:
         """Return *length_s* within the goal's bounds; windows alone need the usual least length."""
-        least_s = 0.0 if self._counts_slices else SHORTEST_WINDOW_S
+        least_s = 0.0 if self.counts_slices else SHORTEST_WINDOW_S
         return super()._within_bounds(max(length_s, least_s))
 
     def _best_window_s(self) -> float:
@@ -190,7 +191,7 @@ class HeatRace(Racing):
 
         Source: as in `Racing`.
         """
-        if not self._counts_slices or not self._seconds:
+        if not self.counts_slices or not self._seconds:
             return super()._best_window_s()
         from tuner.core.search.posterior import LENGTH_REF_S
 
@@ -207,17 +208,17 @@ class HeatRace(Racing):
     def _new_bank(self) -> Posterior:
         """Create the empty posterior."""
         bank = super()._new_bank()
-        bank.in_heats = self._counts_slices
+        bank.in_heats = self.counts_slices
         return bank
 
     def _flat_bank(self, n_layouts: int) -> Posterior:
         """Create a posterior with a flat prior for all layouts, which expects heats."""
         bank = super()._flat_bank(n_layouts)
-        bank.in_heats = self._counts_slices
+        bank.in_heats = self.counts_slices
         return bank
 
     def _noises(self) -> Noises:
-        if not self._counts_slices:
+        if not self.counts_slices:
             return super()._noises()
         from tuner.core.search.posterior import HEAT_DRIFTS, HEAT_SHARES
 

@@ -42,12 +42,17 @@ class Cell:
     @property
     def next_index(self) -> int | None:
         """Index of the next window to measure; None: there is nothing left to try."""
-        if self.n_spoilt >= self.max_attempts or self.is_over_limit:
+        if self.n_spoilt >= self.max_attempts or self.is_over_limit or self.is_silent:
             return None
         for index in range(self.n_wanted):
             if index not in self.kept and self.tries[index] < self.max_attempts:
                 return index
         return None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a window in slices had no item, so that slices count no longer."""
+        return any(one.is_silent for one in self.kept.values())
 
     @property
     def is_done(self) -> bool:

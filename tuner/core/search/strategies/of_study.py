@@ -14,6 +14,7 @@ from tuner.core.domain.strategy import (
     Judging,
     Observed,
     Proposal,
+    Slicing,
     Strategy,
 )
 from tuner.core.errors import ConfigError
@@ -104,6 +105,11 @@ class Unforeseen:
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
 
+    @property
+    def counts_slices(self) -> bool:
+        """Whether windows in slices count, if there are any."""
+        return self._strategy.counts_slices if isinstance(self._strategy, Slicing) else True
+
     def propose(self) -> Sequence[Proposal]:
         """Return the proposals of the strategy."""
         return self._strategy.propose()
@@ -175,6 +181,11 @@ class Followed(_Watched):
         super().__init__(strategy)
         self._strategy = strategy
 
+    @property
+    def counts_slices(self) -> bool:
+        """Whether windows in slices count, if there are any."""
+        return self._strategy.counts_slices if isinstance(self._strategy, Slicing) else True
+
     def follow(self, strategy: Strategy) -> None:
         """Replace the wrapped strategy by *strategy*, which has no windows yet."""
         self._strategy = self._watched = strategy
@@ -187,7 +198,10 @@ class Followed(_Watched):
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Pass the windows to the strategy, and clear the cache."""
         self._learns(failed)
+        counted = self.counts_slices
         self._strategy.learn(windows, failed)
+        if counted and not self.counts_slices:
+            self._failed.clear()
 
     def expected_rest(self) -> Sequence[Proposal] | None:
         """Return the predicted rest of the strategy; None if it cannot predict."""
