@@ -420,14 +420,17 @@ def test_a_study_that_was_stopped_after_the_loss_goes_on_with_windows_alone() ->
 
 
 @pytest.mark.parametrize(
-    ("kind", "problem"), [(LosesItems, "grid.slower-in-slices"), (Silent, "grid.no-item-in-slices")]
+    ("kind", "problem"),
+    [(LosesItems, wording("grid.slower-in-slices")), (Silent, wording("grid.no-item-in-slices"))],
 )
-def test_a_self_test_ends_if_launches_lose_throughput_in_slices(kind: type[LosesItems], problem: str) -> None:
+def test_a_self_test_ends_if_launches_lose_throughput_in_slices(
+    kind: type[LosesItems], problem: Wording
+) -> None:
     store = MemoryStore(heat_study(strategy="aa", n_resident=2, layouts=(BEST,), kind="none"))
     pairs = Pairs(BEST, 20, 20.0, 1, in_turns=True)
     with pytest.raises(MeasurementError) as result:
         run_study(box_with_places(kind=kind), store, MemoryProgress(), PlannedStop(), pairs)
-    assert result.value.problem == wording(problem)
+    assert result.value.problem == problem
     assert result.value.hint == wording("grid.slower-in-slices-hint")
     n_before = len(store.launches())
 

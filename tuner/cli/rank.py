@@ -47,8 +47,8 @@ Confidence = Annotated[
         metavar="LEVEL",
         parser=confidence_level,
         help=(
-            "Confidence level of the printed intervals and groups, for example 80% (default: as in the "
-            "study)."
+            "Confidence level of the printed intervals and groups, for example 80%; not for a race "
+            "(default: as in the study)."
         ),
     ),
 ]
@@ -122,7 +122,8 @@ Within = Annotated[
         metavar="SHARE",
         rich_help_panel=_TRADE,
         help=(
-            "Difference in throughput up to which layouts count as equally good (default: as in the study)."
+            "Difference in throughput up to which layouts count as equally good, with --costs or on a fleet "
+            "(default: as in the study)."
         ),
     ),
 ]

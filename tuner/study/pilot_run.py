@@ -31,7 +31,7 @@ N_WINDOWS = 3
 #: shorter windows have few items and large edge effects; a study with a shorter minimum may use that
 SHORTEST_WINDOW_S = 5.0
 #: factor on the expected duration, because warm-ups may be longer; no block begins after that time
-_OVERRUN = 1.5
+_OVERRUN = 2.0
 _N_BATCHES = 5
 _MOST_WINDOWS_READ = 400  #: enough windows for an estimate from their samples
 

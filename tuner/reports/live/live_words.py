@@ -161,8 +161,9 @@ def describe_standing(board: Board) -> str:
         limits = "" if leader is None or leader.verdict is None else _describe_open(leader.verdict)
         parts += [f"not yet shown to keep {limits}"] * bool(limits)
         parts += [*others, *[f"{unseen} not measured yet"] * bool(unseen)]
-        if answer.doubt is not None and answer.doubt < 1 and not limits:  # it concerns throughput alone
-            parts.append(f"error probability if you stop now: at most {percent(answer.doubt)}")
+        doubt = 1.0 if answer.doubt is None or limits else answer.doubt  # it concerns throughput alone
+        if 1 - study.confidence < doubt < 1:  # a smaller one is of a test that is not the last
+            parts.append(f"error probability if you stop now: at most {percent(doubt)}")
         return f"{'; '.join(parts)}."
     text = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
     return f"{'; '.join([text, *others])}."

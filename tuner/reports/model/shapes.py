@@ -53,7 +53,10 @@ def describe_shapes(predictions: Sequence[Predicted], missing: Mapping[str, str]
     if len(found) < 2:
         return []
     lines = [_answer(predictions, found)]
-    lines.append("Large enough: the smallest layout that gives 95 % of the most that its shape can give.")
+    lines.append(
+        "Large enough: the fewest processes or threads that give 95 % of the most that the shape can give;"
+        " for both, processes with as many threads as fill one."
+    )
     lines += [
         f"{variant or 'The service without a variant'} is not in it: {why}."
         for variant, why in missing.items()

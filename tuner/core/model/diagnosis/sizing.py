@@ -23,6 +23,7 @@ from tuner.core.text.figures import pluralize
 Kind = Literal["threads", "processes", "single-threads", "utilization"]
 
 ENOUGH = 0.95  #: share of the largest possible gain that is enough
+_STILL_RISES = 1.01  #: factor by which throughput still rises with twice the threads
 MOST = 1024  #: most threads of a process, and processes of a host, that are tried
 _MOST_IN_ALL = 100_000  #: most threads of a host
 
@@ -99,7 +100,11 @@ def sizing_rules(demands: Demands, machine: Machine, seen: CalibratedRange) -> l
     rules = []
     kinds: list[tuple[Kind, int]] = [("single-threads", 1)]
     if has_threads:
-        threads = _fewest(lambda n: gives(Layout(1, n)) >= ENOUGH * min(gil_per_s, box_per_s), MOST)
+        most_per_s = min(gil_per_s, box_per_s)
+        *fewer, last = (gives(Layout(1, 2**n)) for n in range(MOST.bit_length()))
+        if last <= _STILL_RISES * max(fewer):  # threads that contend for the GIL may reach neither limit
+            most_per_s = min(most_per_s, max(fewer))
+        threads = _fewest(lambda n: gives(Layout(1, n)) >= ENOUGH * most_per_s, MOST)
         what = "thread that fills one process" if threads == 1 else "threads that fill one process"
         reason = _gil_reason(demands) if gil_per_s <= box_per_s else _cores_reason(demands, machine)
         rules.append(
