@@ -257,7 +257,8 @@ def test_a_study_in_slices_expects_the_same_rest_live_and_after_resume_as_its_gr
 
     last = [launch for _, launch in whole.launches() if launch.block == 1]
     took_s = max(one.ended_wall_s or 0.0 for one in last) - min(one.started_wall_s for one in last)
-    assert [live.launches[2][3], resumed.launches[0][3]] == pytest.approx([took_s, took_s])
+    assert live.launches[2][3] == pytest.approx(resumed.launches[0][3])
+    assert live.launches[2][3] == pytest.approx(took_s, rel=0.02)  # skipped parts have random lengths
 
 
 def test_a_group_that_was_run_again_after_a_pause_is_charged_for_its_two_runs_only() -> None:
