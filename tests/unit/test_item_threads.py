@@ -154,7 +154,7 @@ def test_nothing_is_known_of_the_threads_of_a_kernel_without_these_accounts(
 def test_threads_that_ended_between_readings_waited_for_cores_as_those_that_were_read(
     threads: Threads, tmp_path: Path
 ) -> None:
-    """Each item has a thread of its own: 100 ms of a second of CPU were read, with 300 ms of waiting."""
+    """Each item has a separate thread: 100 ms of a second of CPU were read, with 300 ms of waiting."""
     items = ItemThreads(tmp_path)
     threads.used(50, 10, cpu_ms=0, waited_ms=0, turns=1)
     threads.used(51, 90, cpu_ms=50, waited_ms=150, turns=20)
