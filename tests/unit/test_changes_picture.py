@@ -31,7 +31,10 @@ def of_ratios(*ratios: Estimate, shared: Estimate | None = None) -> StudyCompari
     )
     found = changed({})
     throughput = Changes(rows, shared, len(rows), (3, 3), 0.95)
-    return replace(found, figures={**found.figures, "throughput": throughput})
+    first = found.after.ranking.rows[0]
+    ranked = replace(found.after.ranking, rows=tuple(replace(first, layout=one.layout) for one in rows))
+    after = replace(found.after, ranking=ranked)
+    return replace(found, after=after, figures={**found.figures, "throughput": throughput})
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

@@ -296,6 +296,14 @@ def test_each_row_says_why_it_counts_as_changed_or_not(
     assert all(re.search(f"^{layout} .*  {why}$", table, re.MULTILINE) for layout, why in data.items())
 
 
+def test_rows_are_in_the_order_of_the_second_ranking_even_if_the_comparison_estimates_another() -> None:
+    found = changed({})
+    ranked = replace(found.after.ranking, rows=tuple(reversed(found.after.ranking.rows)))
+    table = render_comparison(replace(found, after=replace(found.after, ranking=ranked)), "simple")
+
+    assert re.findall(r"^(\d+x\d+)  ", table, re.MULTILINE) == ["1x24", "24x1", "6x4", "4x6"] * 2
+
+
 def test_the_table_of_other_figures_names_what_surely_changed() -> None:
     result = render_comparison(changed({"4x6": 0.5}), "simple")
 

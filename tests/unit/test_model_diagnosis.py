@@ -370,6 +370,13 @@ def test_strangers_are_reported() -> None:
     assert sentence(diagnose_one(way, Machine(2), None)) == (wording("model.others-keep-cores-busy"))
 
 
+def test_cpu_of_tuner_itself_is_not_reported_as_that_of_other_processes() -> None:
+    full = own_cpu("1x1", 0.4, others_cpu_s=160.0, tuner_cpu_s=100.0, run_delay_s=40.0)
+
+    assert wording("model.tuner-and-others-use") in sentence(diagnose_one(full, Machine(2), None))
+    assert diagnose_one(full, Machine(2), None).tuner_cores == pytest.approx(1.0)
+
+
 def test_without_a_gil_there_is_no_such_station_and_no_line_for_it() -> None:
     machine = replace(BOX, has_gil=False)
 

@@ -71,7 +71,7 @@ def test_windows_that_count_are_added_up_and_others_left_out() -> None:
 
     assert (one.layout, one.length_s, one.n_done, one.n_items) == (L1X1, 200.0, 180, 200)
     assert (one.own_cpu_s, one.child_cpu_s, one.others_cpu_s, one.backend_cpu_s) == (120.0, 80.0, 16.0, 4.0)
-    assert (one.run_delay_s, one.blocked_s, one.memory) == (10.0, 12.0, None)
+    assert (one.tuner_cpu_s, one.run_delay_s, one.blocked_s, one.memory) == (2.0, 10.0, 12.0, None)
     assert (one.done_per_s, one.others_cores, one.items_cpu_s) == (0.9, 0.08, 204.0)
 
 

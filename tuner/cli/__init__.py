@@ -22,6 +22,7 @@ from tuner.core.errors import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
     EXIT_WEAKER,
+    OptionsError,
     TunerError,
     shortage,
 )
@@ -217,6 +218,9 @@ def _run(arguments: list[str]) -> int:
     except usage_error as error:
         _complain(*_usage_problem(error, command))
         return EXIT_INPUT
+    except OptionsError as error:
+        _complain(error.problem, _options_hint(command))
+        return error.exit_code
     except typer.Exit as end:
         return end.exit_code
     except SystemExit:
@@ -294,7 +298,11 @@ def _usage_problem(error: Any, command: Command) -> tuple[str, str]:
     elif option := next(iter(getattr(getattr(error, "param", None), "opts", ())), None):
         said = problem.removeprefix("Input ")
         problem = f"{option}: {_IN_OUR_WORDS.get(said, said)}"
-    return problem[0].lower() + problem[1:], f"tuner {command.name} --help lists the options."
+    return problem[0].lower() + problem[1:], _options_hint(command)
+
+
+def _options_hint(command: Command) -> str:
+    return f"tuner {command.name} --help lists the options."
 
 
 def _complain(problem: str, hint: str | None) -> None:

@@ -96,7 +96,7 @@ def parse_document(text: str, name: str, kind: FileKind = CONFIG) -> Document:
         mark = error.problem_mark or error.context_mark
         at = f":{_at(mark)}" if mark is not None else ""
         problem = " ".join(filter(None, [error.context, error.problem]))
-        raise ConfigError(f"{name}{at}: not YAML: {problem}", hint=_syntax_hint(problem)) from error
+        raise ConfigError(f"{name}{at}: not YAML: {problem}", hint=_syntax_hint(problem, kind)) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1
@@ -107,11 +107,11 @@ def parse_document(text: str, name: str, kind: FileKind = CONFIG) -> Document:
     except (ValueError, OverflowError) as error:  # an escape as "\\UFFFFFFFF", beyond all characters
         raise ConfigError(f"{name}: not YAML: an escape is of no character: {error}") from error
     if root is None or root.tag == _NULL:
-        raise ConfigError(f"{name} is empty", hint=f"{kind.example} is a commented example.")
+        raise ConfigError(f"{name} is empty", hint=_example_hint(kind))
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError(
             f"{name}:{_at(root.start_mark)}: settings are 'key: value' lines, this is not",
-            hint=f"{kind.example} is a commented example.",
+            hint=_example_hint(kind),
         )
     return _Reader(name).document(root)
 
@@ -245,14 +245,18 @@ def _short_tag(tag: str) -> str:
     return tag.replace("tag:yaml.org,2002:", "!!")
 
 
-def _syntax_hint(problem: str) -> str | None:
+def _syntax_hint(problem: str, kind: FileKind) -> str:
     if r"'\t'" in problem:
         return "YAML is indented by blanks, never by tabs."
     if "mapping values are not allowed" in problem:
         return "Check the indentation, or quote a text that contains ': '."
     if "could not find expected ':'" in problem:
         return "Write 'key: value'."
-    return None
+    return _example_hint(kind)
+
+
+def _example_hint(kind: FileKind) -> str:
+    return f"{kind.example} is a commented example."
 
 
 # Paths in a config: the folder that they are relative to, and checks that they exist.

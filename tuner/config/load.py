@@ -16,7 +16,7 @@ from tuner.config.fields import Misplaced
 from tuner.config.problems import Given, message, problems
 from tuner.config.settings import Settings
 from tuner.config.study import OF_STRATEGY
-from tuner.core.errors import ConfigError
+from tuner.core.errors import ConfigError, OptionsError
 from tuner.core.text.safe_text import HIDDEN, escape_unprintable, redact
 
 __all__ = [
@@ -64,6 +64,7 @@ def load_settings(
 
     Raises:
         ConfigError: with all errors, each as ``file:line:column: path: problem (got ...)``.
+        OptionsError: the same, if there is no config.
     """
     document = read_document(path) if path is not None else Document("settings", {})
     if look is not None and path is not None:
@@ -97,6 +98,8 @@ def load_settings(
         return Settings.model_validate(values, context={"folder": folder})
     except ValidationError as error:
         found = problems(error, document, values, options, Settings, moved)
+        if path is None:
+            raise OptionsError("\n".join(found)) from error
         raise ConfigError("\n".join(found), hint=_hint(path, values, len(found))) from error
 
 
@@ -241,9 +244,7 @@ def _drop(values: dict[str, Any], place: Place) -> None:
         here.pop(place[-1], None)
 
 
-def _hint(path: Path | None, values: Mapping[str, Any], n_problems: int) -> str | None:
-    if path is None:
-        return "The command's own --help lists its options."
+def _hint(path: Path, values: Mapping[str, Any], n_problems: int) -> str | None:
     if "demands" in values:
         return f"This is a profile: tuner grid --simulate {path} plays it."
     return None if n_problems == 1 else f"{n_problems} things to put right in {path}."

@@ -34,6 +34,10 @@ class ConfigError(TunerError):
     """Input or environment that tuner cannot work with (exit code 2)."""
 
 
+class OptionsError(ConfigError):
+    """Options that tuner cannot work with (exit code 2); the hint is the help of the command."""
+
+
 class MissingToolError(ConfigError):
     """A required program or package is not installed on this host (exit code 2)."""
 

@@ -171,8 +171,9 @@ def _describe_reach(reach: float) -> str:
 
 
 def in_order(found: StudyComparison) -> list[LayoutChange]:
-    """Return the layouts by their value in the second study, highest first."""
-    return sorted(found.throughput.layouts, key=lambda one: -one.levels[1])
+    """Return the layouts in the order in which the second study ranks them."""
+    place = {row.layout: at for at, row in enumerate(found.after.ranking.rows)}
+    return sorted(found.throughput.layouts, key=lambda one: place[one.layout])
 
 
 def ratio_of(found: StudyComparison, figure: Figure, layout: Layout) -> Estimate | None:

@@ -239,6 +239,7 @@ def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
         "gain_ratio": one.gain_ratio,
         "others_cores": one.others_cores,
         "backend_cores": one.backend_cores,
+        "tuner_cores": one.tuner_cores,
         "beside_cores": one.beside_cores,
         "memory": one.memory,
         "measured_s": seen.length_s,

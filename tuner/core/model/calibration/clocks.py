@@ -75,6 +75,7 @@ class Clocks:
         0.0  #: CPU time of the backends named in the config; an item waits for it, as for a child's
     )
     foreign_cores: float = 0.0  #: cores used by other processes, tuner and the hypervisor
+    tuner_cores: float = 0.0  #: part of foreign_cores used by tuner and its load generator
     strangers_cores: float = (
         0.0  #: cores used by other processes anywhere on the host, which are active tasks too
     )
@@ -152,6 +153,7 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare_cor
         child_running_s=window.child_running_s if source == "kernel" else None,
         backend_cpu_s=charged_ratio * backend_s,
         foreign_cores=charged_ratio * others_s / window.length_s,
+        tuner_cores=charged_ratio * min(max(0.0, window.tuner_cpu_s), others_s) / window.length_s,
         strangers_cores=max(0.0, window.foreign_cpu_s / window.length_s),
         n_active=window.n_active_from_load1 if active is None else active,
         pss_bytes=window.pss_bytes,

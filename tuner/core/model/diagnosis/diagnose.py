@@ -74,8 +74,9 @@ class Diagnosis:
     #: modelled throughput with twice the threads over the present one; None: unknown
     gain_ratio: float | None
     cores: float  #: number of cores available to the layout
-    others_cores: float  #: part of the cores that other processes and backends used
+    others_cores: float  #: part of the cores that other processes, tuner and backends used
     backend_cores: float  #: part of others_cores used by the backends named in the config
+    tuner_cores: float = 0.0  #: part of others_cores used by tuner and its load generator
     backend_elsewhere_cores: float = 0.0  #: cores that these backends used outside those of the service
     memory: str | None = None  #: reason why memory is a bottleneck, in words; None: it is not
     load: Loaded | None = None  #: load by the load generator; None: it sends no requests
@@ -144,6 +145,7 @@ def diagnose_one(
         cores=machine.cores,
         others_cores=seen.others_cores + seen.backend_cpu_s / seen.length_s,
         backend_cores=seen.backend_cpu_s / seen.length_s,
+        tuner_cores=seen.tuner_cpu_s / seen.length_s,
         backend_elsewhere_cores=seen.backend_elsewhere_s / seen.length_s,
         memory=seen.memory,
         shape=seen.shape,

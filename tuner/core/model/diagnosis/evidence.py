@@ -60,7 +60,9 @@ class Evidence:
     n_items: int  #: all finished items, including failed ones; above 0
     own_cpu_s: float  #: CPU time of the worker processes themselves
     child_cpu_s: float  #: CPU time of the children that items started
-    others_cpu_s: float = 0.0  #: CPU time of other processes on the cores, including steal time
+    #: CPU time of other processes on the cores, including tuner and steal time
+    others_cpu_s: float = 0.0
+    tuner_cpu_s: float = 0.0  #: part of others_cpu_s used by tuner and its load generator
     #: CPU time on the cores of the backends named in the config, for which items wait
     backend_cpu_s: float = 0.0
     backend_elsewhere_s: float = 0.0  #: CPU time of these backends on cores that the service may not use
@@ -106,7 +108,7 @@ class Evidence:
 
     @property
     def others_cores(self) -> float:
-        """Return the cores that other processes used."""
+        """Return the cores that other processes used, including tuner."""
         return max(0.0, self.others_cpu_s / self.length_s)
 
     @property
@@ -258,6 +260,7 @@ def _evidence(
         own_cpu_s=clocks.worker_cpu_s or 0.0,
         child_cpu_s=clocks.child_cpu_s or 0.0,
         others_cpu_s=clocks.foreign_cores * clocks.length_s,
+        tuner_cpu_s=clocks.tuner_cores * clocks.length_s,
         backend_cpu_s=clocks.backend_cpu_s,
         backend_elsewhere_s=max(0.0, summed.backend_cpu_s - clocks.backend_cpu_s),
         run_delay_s=clocks.run_delay_s,

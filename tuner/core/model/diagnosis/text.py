@@ -93,14 +93,23 @@ def _cores(of: Diagnosis) -> str:
     if busy.value >= _ALL:
         many = "the core" if of.cores == 1 else f"all {of.cores:g} cores"
     text = f"{many} busy" if busy.value >= _ALL else f"{many} busy {percent(busy)}"
-    if of.others_cores > of.cores * _OTHERS:
-        text += f", other processes use {of.others_cores:.2g} of {'it' if of.cores == 1 else 'them'}"
-        if of.backend_cores > of.cores * _OTHERS:
-            text += f" (the backends of the config {of.backend_cores:.2g})"
+    if others := _others(of, "it" if of.cores == 1 else "them"):
+        text += f", {others}"
     line = of.n_threads("core_line")
     if line is not None and line.value > _WORTH_TELLING * (of.shape or of.layout).total_threads:
         text += f", {_so_many(line, of)} for one"
     return text
+
+
+def _others(of: Diagnosis, cores: str) -> str:
+    """Return which programs use the *cores* beside the service, most first; empty if they use hardly any."""
+    own = "tuner's own processes" if of.load is None else "tuner and its load generator"
+    rest = of.others_cores - of.backend_cores - of.tuner_cores
+    used = {"the backends of the config": of.backend_cores, own: of.tuner_cores, "other processes": rest}
+    shown = sorted(((n, name) for name, n in used.items() if n > of.cores * _OTHERS), reverse=True)
+    return ", ".join(
+        f"{name} {n:.2g}" if at else f"{name} use {n:.2g} of {cores}" for at, (n, name) in enumerate(shown)
+    )
 
 
 def _waiting(of: Diagnosis) -> str:
@@ -110,8 +119,7 @@ def _waiting(of: Diagnosis) -> str:
     ]
     full = "nothing is full"
     if of.utilization["cores"].value >= _ALL:
-        strangers = of.others_cores - of.backend_cores
-        full = f"other processes use {strangers:.2g} of {pluralize(of.cores, 'core')}, but hardly slow it"
+        full = f"{_others(of, pluralize(of.cores, 'core'))}, but hardly slow it"
     more = "threads" if (of.shape or of.layout).has_threads else "processes"
     gain = "" if of.gain_ratio is None else f"; twice the {more} would give {_gain(of.gain_ratio)}"
     if of.load is not None and of.load.takes_many:
