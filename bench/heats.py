@@ -1,6 +1,6 @@
 """Two layouts compared in slices and one after the other, in the same time: how far the ratios scatter.
 
-    python bench/heats.py [STUDY.yaml | --service NAME] [--layouts 2x2,1x4,4x1] [--counted 8]
+    python bench/heats.py [STUDY.yaml | --service NAME] [--layouts LAYOUTS] [--counted 8]
         [--repeats 30] [--neighbour SEED]
 
 Each repetition measures the layouts both ways, in random order: as one heat, and each in a launch alone.
@@ -34,7 +34,7 @@ from typing import Any
 from tabulate import tabulate
 from truth import Place, running_broker
 from truth_ideal import Demand
-from truth_services import SERVICES
+from truth_services import SERVICES, Service
 
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.plan_builder import plan_record
@@ -103,6 +103,15 @@ def neighbour(seed: int | None) -> Any:
             os.killpg(process.pid, 9)
 
 
+def layouts_of(service: Service | None) -> str:
+    """The default layouts, with the service's variant; a service without threads has processes alone."""
+    if service is None:
+        return "2x2,1x4,4x1"
+    _, at, variant = service.layouts.split(",")[0].partition("@")
+    plain = ("2x-", "1x-", "4x-") if service.form == "processes" else ("2x2", "1x4", "4x1")
+    return ",".join(f"{layout}{at}{variant}" for layout in plain)
+
+
 @contextmanager
 def config_of(name: str, demand: Demand, services: Path) -> Iterator[Path]:
     """The config of a service of truth_services.py, which has a broker and a sample of messages."""
@@ -127,7 +136,7 @@ def main() -> None:
     parser.add_argument("--python", type=float, default=0.004, help="seconds of CPU of an item")
     parser.add_argument("--wait", type=float, default=0.004, help="seconds that an item waits")
     parser.add_argument("--services", type=Path, default=Path(".venv-services").absolute())
-    parser.add_argument("--layouts", default="2x2,1x4,4x1")
+    parser.add_argument("--layouts", help="default: 2x2,1x4,4x1, or 2, 1 and 4 processes")
     parser.add_argument("--counted", type=float, default=8.0, help="seconds of each layout in a heat")
     parser.add_argument("--warmup", type=float, default=3.0)
     parser.add_argument("--repeats", type=int, default=30)
@@ -143,8 +152,9 @@ def main() -> None:
 
 
 def measure(config: Path | None, options: argparse.Namespace) -> None:
-    layouts = parse_layouts(options.layouts)
-    settings = settings_of(config, {("study", "layouts"): Given("--layouts", options.layouts)})
+    named = options.layouts or layouts_of(SERVICES.get(options.service))
+    layouts = parse_layouts(named)
+    settings = settings_of(config, {("study", "layouts"): Given("--layouts", named)})
     asked = plan_record(settings)
     record = replace(
         asked,

@@ -271,3 +271,29 @@ def test_a_group_that_was_run_again_after_a_pause_is_charged_for_its_two_runs_on
     store.add_launch(discarded)  # it ran during the first run, so its time is not charged twice
 
     assert spent_s(store) == 90.0
+
+
+@pytest.mark.parametrize("budget_s", [390.0, 480.0, 900.0])
+def test_warm_ups_before_turns_are_cut_so_that_every_layout_is_measured_within_the_budget(
+    budget_s: float,
+) -> None:
+    def never_settles(service: VirtualService, *args: Any, **settings: Any) -> VirtualBox:
+        return VirtualBox(replace(service, settle_s=900.0), *args, **settings)
+
+    study = heat_study(warmup_s=None, budget_s=budget_s)
+    clock = VirtualClock()
+    began_s = clock.monotonic_s()
+    store = measured(study, box_with_places(clock=clock, kind=never_settles))
+
+    assert clock.monotonic_s() - began_s <= budget_s
+    assert {one.layout for one in store.windows()} == set(study.layouts)
+    assert any(launch.unsettled.startswith("cut: ") for _, launch in store.launches())
+
+
+def test_turns_without_room_for_all_their_windows_are_refused_before_a_start() -> None:
+    study = heat_study(warmup_s=None, budget_s=380.0)
+    store = MemoryStore(study)
+
+    with raises(ConfigError, "6m24s"):  # 10 launches, each 10.5 s and a window of 20 s with skipped parts
+        measured(study, box_with_places(), store=store)
+    assert not store.launches()

@@ -24,7 +24,7 @@ from tuner.ports import Box, Progress, Stop, Store
 from tuner.study.history import Launched, new_launch, read_ran_before
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import SourceWatch, StudyOutcome, around_hooks, finishing, was_cut_off
-from tuner.study.launch.plan_cells import NO_END, Cell, Deadline
+from tuner.study.launch.plan_cells import Cell, Deadline
 from tuner.study.strategy_driver import FailingAlike, smallest_of
 from tuner.study.study_plan import StudyPlan, keep_gil, last_seen_s, note_inner
 
@@ -232,16 +232,15 @@ class _Study:
             if self._must_end() or not self._plan.may_begin(self._plan.block):
                 return
             self._warm_cache(cells[0].layout)
-            n = 0
-            for heat, group in groupby(cells, key=lambda cell: cell.heat):
-                together = list(group)
+            later = cells
+            for (heat, _), group in groupby(cells, key=_heat_or_place):
+                first, *others = group
+                later = later[1 + len(others) :]
                 if heat is not None:
-                    self._measure_heat(together, places)
-                for cell in () if heat is not None else together:
-                    if self._plan.course.is_open(cell):
-                        after = [one.rest for one in cells[n + 1 :] if self._plan.course.is_open(one)]
-                        self._measure_cell(cell, partial(self._plan.deadline, after=after))
-                    n += 1
+                    self._measure_heat([first, *others], later, places)
+                elif self._plan.course.is_open(first):
+                    after = self._plan.rest_of(later)
+                    self._measure_cell(first, partial(self._plan.deadline, after=after))
             if self._plan.course.open_cells(self._plan.block):
                 self._plan.report_budget_over()
                 return
@@ -263,21 +262,25 @@ class _Study:
             self._plan.history.end_launch(cell, self._launch_of(cell, deadline_of(cell.rest)))
         self._report_cell(cell)
 
-    def _measure_heat(self, cells: Sequence[Cell], places: ExitStack) -> None:
-        """Launch *cells* together as long as the budget has room for all of them."""
+    def _measure_heat(self, cells: Sequence[Cell], after: Sequence[Cell], places: ExitStack) -> None:
+        """Launch *cells* together as long as the budget has room for all of them; *after* follow them."""
+        timetable, later = self._plan.timetable, self._plan.rest_of(after)
         while not self._must_end():
-            rest = [cell for cell in cells if self._plan.course.is_open(cell) and not cell.is_done]
-            if not rest or not self._plan.timetable.fits([cell.rest for cell in rest]):
+            rest = [cell for cell in cells if self._plan.course.is_open(cell)]
+            if not rest or not timetable.has_room(*(cell.rest for cell in rest)):
                 break
-            launches = [(cell.layout, partial(self._launch_resident, cell)) for cell in rest]
-            left_s, began_s = self._plan.timetable.left_s, self._box.clock.monotonic_s()
-            self._heats_in(places).run(launches, inf if left_s is None else began_s + left_s)
-            self._plan.timetable.end_heat(self._box.clock.monotonic_s() - began_s)
+            ends = timetable.deadlines_in_heat([cell.rest for cell in rest], later)
+            makes = (partial(self._launch_resident, cell, end) for cell, end in zip(rest, ends, strict=True))
+            launches = [(cell.layout, make) for cell, make in zip(rest, makes, strict=True)]
+            began_s = self._box.clock.monotonic_s()
+            self._heats_in(places).run(launches, timetable.heat_ends_s(len(rest), began_s))
+            timetable.end_heat(self._box.clock.monotonic_s() - began_s)
         for cell in cells:
             self._report_cell(cell)
 
-    def _launch_resident(self, cell: Cell, bench: Workbench) -> None:
-        self._plan.history.end_launch(cell, self._launch_of(cell, NO_END, bench))
+    def _launch_resident(self, cell: Cell, ends: Callable[[float], Deadline], bench: Workbench) -> None:
+        launched = self._launch_of(cell, ends(bench.box.clock.monotonic_s()), bench)
+        self._plan.history.end_launch(cell, launched)
 
     def _heats_in(self, places: ExitStack) -> Heats:
         if self._heats is None:
@@ -314,10 +317,8 @@ class _Study:
         bench: Workbench | None = None,
     ) -> LaunchRecord:
         asked = Proposal(layout, self.asked.window_s, 0)
-        deadline = (
-            deadline_of() if deadline_of else self._plan.deadline(asked, after=self._plan.rest_in_hand())
-        )
-        launched = self._launched(asked, (WARMING_BLOCK, 0, 1), deadline, bench=bench)
+        end_of = deadline_of or partial(self._plan.deadline, asked, after=self._plan.rest_in_hand())
+        launched = self._launched(asked, (WARMING_BLOCK, 0, 1), end_of(), bench=bench)
         self._plan.history.end_warming(launched)
         return launched.launch
 
@@ -398,3 +399,8 @@ class _Study:
         is_over = self._plan.block is None and not self._scouts_first
         interrupted = self._stop.requested() and not is_over
         return self._plan.outcome(braked=self.braked, interrupted=interrupted, is_over=is_over)
+
+
+def _heat_or_place(cell: Cell) -> tuple[int | None, int]:
+    """Return the same for all cells of a heat, and its own for each other one."""
+    return cell.heat, cell.position if cell.heat is None else -1

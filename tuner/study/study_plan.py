@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -19,7 +19,7 @@ from tuner.core.windows.layout_check import inner_of, inner_to_facts
 from tuner.ports import Clock, Progress, Store
 from tuner.study.history import History
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.launch.plan_cells import Block, Deadline
+from tuner.study.launch.plan_cells import Block, Cell, Deadline
 from tuner.study.strategy_driver import Course, longer_launches_of
 from tuner.study.timetable import Timetable, check_budget
 
@@ -89,7 +89,8 @@ class StudyPlan:
         rest, left_s = self.rest_in_hand(), self.timetable.left_s
         if left_s is None or self.timetable.fits(rest):
             return True
-        if (self.course.n_blocks_done == 0 or block.is_started) and self.timetable.has_room(rest[0]):
+        first = [one for one in rest if one.heat is not None and one.heat == rest[0].heat] or rest[:1]
+        if (self.course.n_blocks_done == 0 or block.is_started) and self.timetable.has_room(*first):
             needs, left = render_rest(self.timetable.expected_s(rest)), render_rest(left_s)
             self._progress.warning(*messages.warmups_cut(block.number, needs, left))
             return True
@@ -112,6 +113,10 @@ class StudyPlan:
     def rest_in_hand(self) -> list[Proposal]:
         """Return the launches that are left of the present block."""
         return [] if self.block is None else [cell.rest for cell in self.course.open_cells(self.block)]
+
+    def rest_of(self, cells: Iterable[Cell]) -> list[Proposal]:
+        """Return the launches that are left of *cells*."""
+        return [cell.rest for cell in cells if self.course.is_open(cell)]
 
     def n_planned(self) -> int | None:
         """Return the expected number of valid windows of the study; None: the strategy has no estimate."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from functools import partial
+from math import ceil, inf
 from statistics import fmean
 
 from tuner.core.domain.layout import Layout, spread_subset
@@ -15,6 +16,7 @@ from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import pluralize, render_duration
 from tuner.core.warmup import LEAST_S
+from tuner.core.windows.slices import MOST_SKIP_SHARE, MOST_SPREAD_SHARE
 from tuner.study.launch.plan_cells import NO_END, Deadline
 
 SETTLING_GUESS_S = 30.0  #: expected warm-up until one was measured: constant work settles after 10-25 s
@@ -22,6 +24,8 @@ START_AND_STOP_GUESS_S = 2.0
 LEAST_START_AND_STOP_S = 0.5  #: time to start and stop a supervised command that does nothing else
 CLIENTS_S = 20.0  #: duration of a search for the number of clients: several measurements of some seconds
 SHORTEST_PROPOSED_S = 5.0  #: shortest window that a hint proposes
+#: longest slices, on average, as a multiple of their counted part
+IN_SLICES_RATIO = 1 + MOST_SKIP_SHARE + MOST_SPREAD_SHARE / 2
 
 _Place = tuple[int, int]  # block and position
 
@@ -114,7 +118,8 @@ class Timetable:
         known = [beside_s for places in self._beside_s.values() for beside_s in places.values()]
         usual_s = fmean(known) if known else guess_s(self._study)
         beside_s = {layout: fmean(places.values()) for layout, places in self._beside_s.items()}
-        return sum(beside_s.get(one.layout, usual_s) + one.n_windows * one.window_s for one in launches)
+        windows_s = _counted_s if known else _windows_s  # known launches include what slices skip
+        return sum(beside_s.get(one.layout, usual_s) + windows_s(one) for one in launches)
 
     def session_began(self, at_s: float, before_s: float, now_s: Callable[[], float]) -> None:
         """Charge all time from *at_s* on to the budget; *before_s* seconds were charged before."""
@@ -150,15 +155,15 @@ class Timetable:
         """Return whether *launches* are expected to end within the budget."""
         return self.left_s is None or self.expected_s(launches) <= self.left_s
 
-    def has_room(self, launch: Proposal) -> bool:
-        """Return whether *launch*, at its shortest, would end within the budget.
+    def has_room(self, *launches: Proposal) -> bool:
+        """Return whether *launches*, at their shortest, would end within the budget.
 
         A warm-up whose end is detected may have half of its minimum, so that more layouts are measured.
         """
         if self.left_s is None:
             return True
         spared_s = LEAST_S / 2 if self._study.warmup_s is None else 0.0
-        return least_s(self._study, [launch]) - spared_s + self.stop_s <= self.left_s
+        return least_s(self._study, launches) + len(launches) * (self.stop_s - spared_s) <= self.left_s
 
     def deadline(self, launch: Proposal, after: Sequence[Proposal], now_s: float) -> Deadline:
         """Return the deadline of *launch*, begun at *now_s*, if the launches *after* it must fit in too.
@@ -170,6 +175,35 @@ class Timetable:
         own_s, after_s = self.expected_s([launch]), self.expected_s(after)
         share_s = left_s * own_s / (own_s + after_s) if own_s + after_s else left_s
         return Deadline(now_s + left_s, now_s + share_s, self.stop_s)
+
+    def deadlines_in_heat(
+        self, launches: Sequence[Proposal], after: Sequence[Proposal]
+    ) -> list[Callable[[float], Deadline]]:
+        """Return the deadlines of *launches* that take turns, each by the launch's own clock at its start.
+
+        Only warm-ups can be cut: the windows of all launches and of those *after* their heat must fit in.
+        """
+        return [
+            partial(self._deadline_in_heat, one, launches[:n], [*launches[n + 1 :], *after])
+            for n, one in enumerate(launches)
+        ]
+
+    def _deadline_in_heat(
+        self, launch: Proposal, started: Sequence[Proposal], after: Sequence[Proposal], now_s: float
+    ) -> Deadline:
+        if (left_s := self.left_s) is None:
+            return NO_END
+        together = [*started, launch, *after]
+        room_s = left_s - sum(map(_windows_s, together)) - len(together) * self.stop_s
+        own_s, after_s = (
+            self.expected_s([replace(one, n_windows=0) for one in some]) for some in ([launch], after)
+        )
+        share_s = room_s * own_s / (own_s + after_s) if own_s + after_s else room_s
+        return Deadline(now_s + left_s, now_s + share_s + _counted_s(launch) + self.stop_s, self.stop_s)
+
+    def heat_ends_s(self, n: int, now_s: float) -> float:
+        """Return when *n* launches that take turns must begin to stop, on the clock of *now_s*."""
+        return inf if self.left_s is None else now_s + self.left_s - n * self.stop_s
 
 
 def _spans(launches: Sequence[tuple[int, LaunchRecord]], windows: Sequence[WindowRecord]) -> list[_Span]:
@@ -230,7 +264,16 @@ def least_s(study: StudyRecord, launches: Iterable[Proposal]) -> float:
         from tuner.study.launch.rate_search import least_search_s
 
         paced_s += least_search_s(pace) + warmup_s
-    return sum(paced_s + one.n_windows * one.window_s if one.n_windows else plain_s for one in launches)
+    return sum(paced_s + _windows_s(one) if one.n_windows else plain_s for one in launches)
+
+
+def _counted_s(launch: Proposal) -> float:
+    return launch.n_windows * launch.window_s
+
+
+def _windows_s(launch: Proposal) -> float:
+    """Return the length of the windows of *launch*, with all that slices skip at most."""
+    return _counted_s(launch) * (1.0 if launch.heat is None else IN_SLICES_RATIO)
 
 
 def before_launches_s(study: StudyRecord) -> float:
@@ -256,9 +299,7 @@ def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
     if (block_s := takes_s(block)) <= study.budget_s:
         return
     layouts = tuple(dict.fromkeys(one.layout for one in block))
-    usual_s = before_launches_s(study) + sum(
-        guess_s(study) + one.n_windows * one.window_s for one in [*discarded, *block]
-    )
+    usual_s = before_launches_s(study) + sum(guess_s(study) + _windows_s(one) for one in [*discarded, *block])
     raise ConfigError(
         f"one block of the {pluralize(len(layouts), 'layout')} needs at least "
         f"{render_duration(ceil(block_s))},"
@@ -294,9 +335,10 @@ def _shorter_window(
     study: StudyRecord, block: Sequence[Proposal], takes_s: Callable[[Sequence[Proposal]], float]
 ) -> str:
     """Return the option that makes *block* fit by shorter windows; empty: none does."""
-    n_windows = sum(one.n_windows for one in block)
-    beside_s = takes_s([replace(one, window_s=0.0) for one in block])
-    shorter_s = ((study.budget_s or 0.0) - beside_s) // n_windows if n_windows else 0.0
+    beside_s, with_s = (
+        takes_s([replace(one, window_s=window_s) for one in block]) for window_s in (0.0, 1.0)
+    )
+    shorter_s = ((study.budget_s or 0.0) - beside_s) // (with_s - beside_s) if with_s > beside_s else 0.0
     if shorter_s < SHORTEST_PROPOSED_S:
         return ""
     window = render_duration(shorter_s)

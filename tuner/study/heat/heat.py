@@ -42,7 +42,7 @@ class Heats:
 
         Args:
             launches: pairs of a layout and the function that launches it.
-            most_s: the host's monotonic second by which all launches must have ended.
+            most_s: the host's monotonic second from which all launches are stopped; inf: no limit.
 
         Raises:
             Exception: a launch raised it; all other launches are cancelled.

@@ -49,7 +49,7 @@ class ResidentStop:
 
     stop: Stop
     resident: Resident
-    most_s: float  #: host's monotonic time (s) by which all launches of the heat must have ended
+    most_s: float  #: host's monotonic time (s) from which all launches of the heat are stopped
 
     def requested(self) -> bool:
         """See `tuner.ports.Stop`.

@@ -108,7 +108,7 @@ class Unforeseen:
     @property
     def counts_slices(self) -> bool:
         """Whether windows in slices count, if there are any."""
-        return self._strategy.counts_slices if isinstance(self._strategy, Slicing) else True
+        return _counts_slices(self._strategy)
 
     def propose(self) -> Sequence[Proposal]:
         """Return the proposals of the strategy."""
@@ -184,7 +184,7 @@ class Followed(_Watched):
     @property
     def counts_slices(self) -> bool:
         """Whether windows in slices count, if there are any."""
-        return self._strategy.counts_slices if isinstance(self._strategy, Slicing) else True
+        return _counts_slices(self._strategy)
 
     def follow(self, strategy: Strategy) -> None:
         """Replace the wrapped strategy by *strategy*, which has no windows yet."""
@@ -227,3 +227,7 @@ class FollowedOnFleet(_Watched):
     def expected_rest(self, under_way: Sequence[Place]) -> Sequence[Proposal] | None:
         """Return the predicted rest of the strategy."""
         return self._strategy.expected_rest(under_way)
+
+
+def _counts_slices(strategy: Strategy) -> bool:
+    return strategy.counts_slices if isinstance(strategy, Slicing) else True
