@@ -134,7 +134,7 @@ def test_rules_are_for_second_threads_as_the_layouts_show_them(typed: Typed) -> 
 
     (rule, *_) = json.loads(typed("explain", file, "--json").stdout)["rules"]
 
-    speed = re.match(r"([0-9.]+) cores' worth of speed", rule["reason"])
+    speed = re.match(r"8 cores with the speed of ([0-9.]+) full cores", rule["reason"])
     assert speed is not None
     assert float(speed[1]) == pytest.approx(4 + 4 * 0.8, abs=0.3)
 

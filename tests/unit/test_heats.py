@@ -320,7 +320,7 @@ def test_each_launch_has_the_noise_of_its_slices_without_that_of_the_host(host_s
     found = [one.noise_of_second_ratio for one in launches if one.heat is not None]
     assert len(found) > 6
     # items are whole numbers, which adds to the noise of a second, 0.02
-    assert 0.02 < mean(one for one in found if one is not None) < 0.032
+    assert 0.02 < mean(one for one in found if one is not None) < 0.035
     assert [one.noise_of_second_ratio for one in launches if one.heat is None] == [None, None]
 
 

@@ -44,7 +44,7 @@ def test_each_group_compares_its_layouts_with_the_best_one(in_turns: Overview) -
     assert seen.best == BEST
     assert len(seen.of(BEST)) == seen.n_groups - seen.n_without > 2
     for one in seen.turns:
-        assert one.ratio == pytest.approx(RATES[one.layout] / RATES[BEST], rel=0.03)
+        assert one.ratio == pytest.approx(RATES[one.layout] / RATES[BEST], rel=0.05)
     moments = [one.at_s for one in seen.of(BEST)]
     assert moments == sorted(moments)
 

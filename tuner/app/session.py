@@ -103,7 +103,26 @@ def resume_session(
         check_same_profile(record, file, profile)
     elif is_here:
         check_same_box(record, file, say)
+        _check_turns(record, settings or asked, file)
     return Session(settings or asked, record, file, is_new=False)
+
+
+def _check_turns(record: StudyRecord, settings: Settings, file: Path) -> None:
+    """Check that layouts that took turns can still do so: safety limits may have changed.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    if record.n_resident == 1:
+        return
+    from tuner.bootstrap.parts.gates import takes_turns
+
+    n_resident, why = takes_turns(settings, is_simulated=False)
+    if n_resident == 1:
+        raise ConfigError(
+            f"the layouts of {file} take turns, and cannot do so any more: {why}",
+            hint="Undo this change, or start a new study without --slices auto.",
+        )
 
 
 def original_options(record: StudyRecord) -> Options | None:

@@ -148,8 +148,8 @@ def grid(
     """Measure layouts of a service until the best is known, and rank them.
 
     tuner starts the service in each layout, waits until throughput is steady, and counts items for one
-    window. tuner then measures again the layouts that may still be the best, in random order. The study ends
-    when one layout is known to be at most 2 % slower than the best (--within).
+    window. tuner then measures again layouts that may still be the best. The study ends when one layout is
+    known to be at most 2 % slower than the best (--within).
 
     At the beginning, tuner also tries layouts with twice the threads or processes, as long as throughput
     rises. To measure only certain layouts, use --layouts.

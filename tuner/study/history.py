@@ -40,6 +40,7 @@ def read_ran_before(store: Store, windows: Iterable[WindowRecord]) -> RanLayouts
 
 
 FIRST_SCOUT = 1  #: position of the first scout; position 0 belongs to launches that warm the page cache
+_APART_S = 1e-3  #: time from a heat to a window that was repeated after the others: it is compared with none
 _NOTHING: Mapping[str, float] = {}
 
 
@@ -313,7 +314,7 @@ class History:
         if (run := launched.run) is None:
             began_s = self._timeline.at(window.started_wall_s, window.length_s, box=window.box)
         else:  # the time until slices began is shared by all launches
-            began_s = turns_s = run.began_s
+            began_s = turns_s = run.began_s + _APART_S * (window.attempt - 1)
             waited_s = window.started_wall_s - run.began_wall_s
             launch_began_s = began_s - max(0.0, waited_s) / run.n_launches
         value = 0.0 if window.void else value_of(window, self._study.objective)

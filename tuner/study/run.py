@@ -251,9 +251,8 @@ class _Study:
         return (
             self._stop.requested()
             or self._works is False
-            or self.braked is not None
             or self._n_disturbed >= MOST_DISTURBED
-            or self._source.gave_up
+            or self._is_cut_off()
         )
 
     def _measure_cell(self, cell: Cell, deadline_of: Callable[[Proposal], Deadline]) -> None:
@@ -273,7 +272,8 @@ class _Study:
             makes = (partial(self._launch_resident, cell, end) for cell, end in zip(rest, ends, strict=True))
             launches = [(cell.layout, make) for cell, make in zip(rest, makes, strict=True)]
             began_s = self._box.clock.monotonic_s()
-            self._heats_in(places).run(launches, timetable.heat_ends_s(len(rest), began_s))
+            random = Random(f"{self.asked.seed}/{rest[0].block}/{rest[0].heat}")
+            self._heats_in(places).run(launches, random, timetable.heat_ends_s(len(rest), began_s))
             timetable.end_heat(self._box.clock.monotonic_s() - began_s)
         for cell in cells:
             self._report_cell(cell)
@@ -286,8 +286,11 @@ class _Study:
         if self._heats is None:
             from tuner.study.heat.heat import Heats
 
-            self._heats = Heats(self._bench, Random(self.asked.seed), places)
+            self._heats = Heats(self._bench, self._must_end, self._is_cut_off, places)
         return self._heats
+
+    def _is_cut_off(self) -> bool:
+        return self.braked is not None or self._source.gave_up
 
     def _report_cell(self, cell: Cell) -> None:
         """Warn of a cell without a valid window, and of a host on which no layout gives any."""

@@ -24,8 +24,8 @@ START_AND_STOP_GUESS_S = 2.0
 LEAST_START_AND_STOP_S = 0.5  #: time to start and stop a supervised command that does nothing else
 CLIENTS_S = 20.0  #: duration of a search for the number of clients: several measurements of some seconds
 SHORTEST_PROPOSED_S = 5.0  #: shortest window that a hint proposes
-#: longest slices, on average, as a multiple of their counted part
-IN_SLICES_RATIO = 1 + MOST_SKIP_SHARE + MOST_SPREAD_SHARE / 2
+#: longest slices as a multiple of their counted part, as long as the skipped part does not grow
+IN_SLICES_RATIO = 1 + MOST_SKIP_SHARE + MOST_SPREAD_SHARE
 
 _Place = tuple[int, int]  # block and position
 

@@ -58,6 +58,8 @@ class HeatRace(Racing):
         if self._first:
             return self._first_heats()
         members = self._members()
+        if members is None and (one := self._decided()) is not None:
+            return [replace(one, heat=0)]  # limits left one layout, whose usage is not clear yet
         if members is None:
             return self._confirming_alone()
         length_s = self._best_window_s()
@@ -76,14 +78,22 @@ class HeatRace(Racing):
         self._in_slices_s += sum(window.length_s for window in in_slices)
         self._seconds += [one.noise_of_second**2 for one in in_slices if one.noise_of_second is not None]
         self._take_in(in_slices, failed)
+        self._judge(alone)
         if self._lost.found is not None:
             self._restart_alone()
         elif alone and self._agreement is None:
             self._compare()
 
     def answer(self) -> Answer:
-        """Return the answer of the race, with the agreement of slices and windows alone."""
-        return replace(super().answer(), agreement=self._agreement, lost_in_slices=self._lost.found)
+        """Return the answer of the race, reached only after its full windows alone, and their agreement."""
+        found = super().answer()
+        is_confirmed = not found.reached or not self.counts_slices or not self._confirming_alone()
+        return replace(
+            found,
+            reached=found.reached and is_confirmed,
+            agreement=self._agreement,
+            lost_in_slices=self._lost.found,
+        )
 
     def expected_rest(self) -> Sequence[Proposal] | None:
         """Return None, because the rest is not predictable."""

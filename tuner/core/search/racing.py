@@ -114,7 +114,12 @@ class Racing:
             self._posterior = rescaled(before, self._new_bank, self._launches)
             if self._guide is not None and self._posterior is not before:
                 self._guide.rescale(self._posterior)
-        if self._limits:
+        self._judge(windows)
+
+    def _judge(self, windows: Sequence[Observed]) -> None:
+        """Add *windows* to the verdicts on limits."""
+        if self._limits and windows:
+            self._stands = None
             self._windows.extend(windows)
             self._verdicts = verdicts(
                 self._limits, self._layouts, self._windows, self._goal.confidence, kind=self._goal.kind

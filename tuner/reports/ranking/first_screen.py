@@ -38,9 +38,10 @@ def describe_ties(best: RankedLayout, ranking: Ranking, within: float) -> list[s
     """Return layouts that may be as good, and how to choose; *within*: the margin that counts as equal."""
     tied, open_ = tied_with_best(ranking), ranking.of_group("not-ruled-out")
     lines = [f"Tied with it: {list_names([row.layout for row in tied], _MOST_TIES)}."] if tied else []
+    lines += among_ties(best, ranking, within)
     if open_:
         lines.append(f"Not ruled out yet: {list_names([row.layout for row in open_], _MOST_TIES)}.")
-    return [*lines, *among_ties(best, ranking, within)]
+    return lines
 
 
 def among_ties(best: RankedLayout, ranking: Ranking, within: float) -> list[str]:
@@ -62,7 +63,8 @@ def _cheapest(best: RankedLayout, tied: Sequence[RankedLayout], within: float) -
         return []  # another one may need less
     if not cheaper:
         is_least = all(row.pss_bytes >= best.pss_bytes for row in tied if row.pss_bytes is not None)
-        return [f"{best.layout} needs the least memory of them ({memory_cell(best)})."] if is_least else []
+        text = f"Of the tied layouts, {best.layout} needs the least memory ({memory_cell(best)})."
+        return [text] if is_least else []
     least = min(cheaper, key=lambda row: row.pss_bytes or 0.0)
     return [
         f"If memory matters, choose {least.layout}: it measured within {percent(within)} of {best.layout},"

@@ -109,7 +109,7 @@ def repeat_steps(
             (
                 "Exit code 0: the layout is still the best.",
                 "Exit code 4: another layout is better now. Measure all layouts again with tuner grid.",
-                "Exit code 5: not decided in this time. Allow more time with --budget 6h.",
+                "Exit code 5: not decided in this time. The output has the command that continues the check.",
             )
         ),
     ]

@@ -29,7 +29,10 @@ class Heats:
     """The heats of a study, and the places of their launches."""
 
     bench: Workbench  #: for launches that run alone
-    random: Random
+    #: whether the study must end, asked between starts
+    must_end: Callable[[], bool]
+    #: whether a safety limit or a lost source ends the study, asked all the time
+    is_cut_off: Callable[[], bool]
     stack: ExitStack  #: closes the places at the end
     places: list[Box] = field(default_factory=list)
     skip: SkipControl = field(default_factory=SkipControl)
@@ -37,11 +40,12 @@ class Heats:
     #: least limit, over all launches so far, of the time that an item waits, which pauses do not stop
     wait_s: float = inf
 
-    def run(self, launches: Sequence[tuple[Layout, Make]], most_s: float) -> int:
+    def run(self, launches: Sequence[tuple[Layout, Make]], random: Random, most_s: float) -> int:
         """Make *launches* together, as many as fit into memory, and return the number made.
 
         Args:
             launches: pairs of a layout and the function that launches it.
+            random: for the order of turns and the lengths of skipped parts.
             most_s: the host's monotonic second from which all launches are stopped; inf: no limit.
 
         Raises:
@@ -54,11 +58,11 @@ class Heats:
         residents = []
         bench = replace(self.bench, earlier=self.earlier)
         for (layout, make), place in zip(launches, self.places, strict=False):
-            resident = Resident(layout, turns_, clock, _made_at(bench, place, make, most_s))
+            resident = Resident(layout, turns_, clock, _made_at(bench, place, make, most_s, self.is_cut_off))
             residents.append(resident)
         try:
             n_made = self._start(residents)
-            self._take_turns(residents[:n_made])
+            self._take_turns(residents[:n_made], random)
         except BaseException:
             for resident in residents:
                 resident.cancel()
@@ -87,7 +91,7 @@ class Heats:
             if n > 1 and before is not None and before < KEPT_FREE * largest:
                 self.bench.progress.warning(*no_memory_for_heat(n, before, largest))
                 return n
-            if n and self.bench.stop.requested():
+            if n and self.must_end():
                 return n
             self._report_turn(residents[: n + 1], resident)
             resident.start()
@@ -98,7 +102,7 @@ class Heats:
             before = after
         return len(residents)
 
-    def _take_turns(self, residents: Sequence[Resident]) -> None:
+    def _take_turns(self, residents: Sequence[Resident], random: Random) -> None:
         waiting = [resident for resident in residents if resident.state == "waiting"]
         box = self.bench.box
         self.wait_s = min([self.wait_s, *(one.most_wait_s for one in waiting)])
@@ -112,13 +116,13 @@ class Heats:
         if slice_.is_endless and len(waiting) > 1:
             slowest = max(waiting, key=lambda one: one.residence_s)
             self.bench.progress.warning(*slices_too_long(str(slowest.layout), slowest.residence_s))
-        for round_, row in enumerate(turns(len(waiting), self.random) if waiting else ()):
+        for round_, row in enumerate(turns(len(waiting), random) if waiting else ()):
             for resident in (waiting[n] for n in row):
                 if resident.state != "over":
                     is_last = sum(one.state != "over" for one in waiting) == 1
                     self._report_turn(waiting, resident)
                     turn = slice_.without_end() if is_last else slice_
-                    resident.take_slice(turn.drawn(self.random), round_)
+                    resident.take_slice(turn.drawn(random), round_)
                     _raise_error(resident)
             if all(resident.state == "over" for resident in waiting):
                 return
@@ -128,11 +132,13 @@ class Heats:
         self.bench.progress.in_turns(started, works.layout)
 
 
-def _made_at(bench: Workbench, place: Box, make: Make, most_s: float) -> Callable[[Resident], None]:
+def _made_at(
+    bench: Workbench, place: Box, make: Make, most_s: float, is_cut_off: Callable[[], bool]
+) -> Callable[[Resident], None]:
     """Return a function that makes a resident launch at *place*."""
 
     def work(resident: Resident) -> None:
-        stop = ResidentStop(bench.stop, resident, most_s)
+        stop = ResidentStop(bench.stop, resident, most_s, is_cut_off)
         make(replace(bench, box=resident_box(place, resident), stop=stop))
 
     return work

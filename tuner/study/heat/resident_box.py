@@ -50,6 +50,7 @@ class ResidentStop:
     stop: Stop
     resident: Resident
     most_s: float  #: host's monotonic time (s) from which all launches of the heat are stopped
+    is_cut_off: Callable[[], bool]  #: whether a safety limit or a lost source ends the study
 
     def requested(self) -> bool:
         """See `tuner.ports.Stop`.
@@ -58,7 +59,8 @@ class ResidentStop:
             Cancelled: the heat is cancelled.
         """
         self.resident.check()
-        return self.stop.requested() or self.resident.host_clock.monotonic_s() >= self.most_s
+        is_late = self.resident.host_clock.monotonic_s() >= self.most_s
+        return self.stop.requested() or is_late or self.is_cut_off()
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,7 @@ class SourceWatch:
         """Record the end of *launch*; return once its source is back or given up, or a stop is requested."""
         if lost_source_reason(launch) is None:
             self.n_lost = 0
+        if lost_source_reason(launch) is None or self.gave_up:
             return
         self.n_lost += 1
         if self.n_lost >= MOST_LOST:

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
@@ -147,18 +148,18 @@ def _gil_reason(demands: Demands) -> str:
     elsewhere_s = demands.total_s - demands.gil_s
     knee = 1 + elsewhere_s / demands.gil_s
     return (
-        f"an item holds the GIL for {_time(demands.gil_s)} and is elsewhere for {_time(elsewhere_s)}: were"
-        f" they never to meet, 1 + {_short(knee - 1)} = {_short(knee)} would keep it busy"
+        f"an item holds the GIL for {_time(demands.gil_s)} and is elsewhere for {_time(elsewhere_s)}, so"
+        f" 1 + {_short(knee - 1)} = {_short(knee)} threads that never wait for each other keep it busy"
     )
 
 
 def _cores_reason(demands: Demands, machine: Machine) -> str:
     speed = float(machine.total_speed(np.array([np.inf]))[0])
-    worth = "1 core's worth" if _short(speed) == "1" else f"{_short(speed)} cores' worth"
-    return (
-        f"{worth} of speed, and {_time(demands.cpu_s)} of CPU per item: at most"
-        f" {_short(speed / demands.cpu_s)} items/s"
-    )
+    cores = pluralize(machine.cores, "core", ".3g")
+    if _short(speed) != _short(machine.cores):
+        cores += f" with the speed of {pluralize(speed, 'full core', '.3g')}"
+    most = _short(TEN_MINUTES_S * speed / demands.cpu_s)
+    return f"{cores}, and {_time(demands.cpu_s)} of CPU per item: at most {most} items/10 min"
 
 
 def _fewest(is_enough: Callable[[int], bool], most: int) -> int | None:
