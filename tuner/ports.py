@@ -216,9 +216,10 @@ class Watch(Protocol):
     def n_interpreters(self) -> int:
         """Return the largest number of interpreters seen in a worker, each with a separate GIL."""
 
-    def usage(self, *, closing: bool = False) -> Usage:
+    def usage(self, *, closing: bool = False, at_edge: bool = False) -> Usage:
         """Return CPU, memory and pressure now. *closing*: a window ends here, so PSS, which costs too much
-        within a window, is also read, after everything else."""
+        within a window, is also read, after everything else. *at_edge*: a slice begins or ends, so nothing
+        is read that takes milliseconds."""
 
 
 class Sampler(Protocol):

@@ -123,9 +123,9 @@ def test_throughput_does_not_depend_on_how_long_a_look_at_the_host_takes() -> No
         def __getattr__(self, name: str) -> object:
             return getattr(self._watch, name)
 
-        def usage(self, *, closing: bool = False) -> Usage:
+        def usage(self, *, closing: bool = False, at_edge: bool = False) -> Usage:
             self._n += 1
-            usage = self._watch.usage(closing=closing)
+            usage = self._watch.usage(closing=closing, at_edge=at_edge)
             self._clock.sleep_until(self._clock.monotonic_s() + 0.3 * (self._n % 2))
             return usage
 

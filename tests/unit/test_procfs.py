@@ -491,6 +491,11 @@ def test_memory_leaves_out_a_child_that_has_its_parents(box: RecordedBox, watch:
     assert watch.usage(closing=True).pss_bytes == (30000 + 20000 + 300 + 500) * 1024
 
 
+def test_memory_is_not_read_at_the_edge_of_a_slice_but_stays_due(watch: ProcWatch) -> None:
+    assert watch.usage(at_edge=True).pss_bytes is None
+    assert watch.usage().pss_bytes is not None
+
+
 def test_memory_of_a_child_counts_from_its_birth_where_its_parent_continues(watch: ProcWatch) -> None:
     """62 is a second old, and was forked: a worker that is replaced often is never older."""
     assert watch.usage(closing=True).pss_bytes == (30000 + 20000 + 300 + 500 + 300) * 1024

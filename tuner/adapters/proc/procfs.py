@@ -220,8 +220,10 @@ class ProcWatch:
         own = self._container.cgroup
         return None if own is None else read_cgroup_pressure_s(own, resource)
 
-    def usage(self, *, closing: bool = False) -> Usage:
-        """Return CPU, memory and pressure; PSS if *closing*, and otherwise only as often as it is cheap."""
+    def usage(self, *, closing: bool = False, at_edge: bool = False) -> Usage:
+        """Return CPU, memory and pressure; PSS if *closing*, otherwise as often as it is cheap, never
+        *at_edge*.
+        """
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
         box = self._look_at_box(at_s)
         service = self._service.use()
@@ -275,9 +277,9 @@ class ProcWatch:
             beside_delay_s_total=None if items is None or not is_seen else items.beside_delay_s_total,
             fixed_work_cpu_s_total=self._speed.total(at_s),
             computing=computing,
-            pss_bytes=self._pss_bytes() if closing or at_s >= self._next_pss_s else None,
+            pss_bytes=self._pss_bytes() if closing or (at_s >= self._next_pss_s and not at_edge) else None,
         )
-        if not closing:  # last, because it takes some milliseconds
+        if not (closing or at_edge):  # last, because it takes some milliseconds
             self._speed.look_if_due()
         return usage
 

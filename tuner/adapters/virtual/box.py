@@ -88,7 +88,7 @@ class VirtualWatch:
             n_active=self._running.n_active,
         )
 
-    def usage(self, *, closing: bool = False) -> Usage:
+    def usage(self, *, closing: bool = False, at_edge: bool = False) -> Usage:
         """Return the simulated CPU time and memory."""
         running, clock = self._running, self._clock
         running.advance()
@@ -103,7 +103,7 @@ class VirtualWatch:
             box_cpu_s_total=service_s + running.tuner_cpu_s + running.foreign_cpu_s,
             steal_s_total=0.0,
             n_context_switches_total=running.n_done * 40,
-            pss_bytes=running.pss_bytes if closing or truth.leak_bytes_per_s else None,
+            pss_bytes=running.pss_bytes if closing or (truth.leak_bytes_per_s and not at_edge) else None,
             n_processes=len(running.worker_pids()),
             n_threads=layout.processes * (truth.threads or layout.threads),
             n_threads_most=truth.threads or layout.threads,

@@ -338,15 +338,15 @@ class _Watch:
         load1, load5, load15 = (round(value, 2) for value in loads)
         return replace(sample, load1=load1, load5=load5, load15=load15)
 
-    def usage(self, *, closing: bool = False) -> Usage:
-        usage = self._watch.usage(closing=closing)
+    def usage(self, *, closing: bool = False, at_edge: bool = False) -> Usage:
+        usage = self._watch.usage(closing=closing, at_edge=at_edge)
         own_s = self._resident.own_from(usage.at_s)
         # the slices of other launches are not a step of the wall clock
         wall_s = usage.wall_s - self._left_out.get("wall_s", 0.0)
         return replace(usage, at_s=own_s, wall_s=wall_s, **_less(usage, self._left_out))
 
     def stop(self) -> float:
-        is_first, self._stopped = self._stopped is None, self._watch.usage()
+        is_first, self._stopped = self._stopped is None, self._watch.usage(at_edge=True)
         if is_first and self._first is not None:
             used_s = self._stopped.service_cpu_s_total - self._first.service_cpu_s_total
             lasted_s = self._stopped.at_s - self._first.at_s
@@ -355,7 +355,7 @@ class _Watch:
 
     def go_on(self) -> float:
         assert self._stopped is not None
-        usage = self._watch.usage()
+        usage = self._watch.usage(at_edge=True)
         _leave_out(self._left_out, self._stopped, usage)
         gone_s = usage.wall_s - self._stopped.wall_s
         self._left_out["wall_s"] = self._left_out.get("wall_s", 0.0) + gone_s
