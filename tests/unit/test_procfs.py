@@ -672,6 +672,23 @@ def test_a_process_that_is_gone_has_no_tree(box: RecordedBox) -> None:
     assert (tree.members, tree.ticks) == ({}, 0)
 
 
+@pytest.mark.parametrize(("irq", "used_s"), [((0, 0), 17.0), ((10, 30), 16.3)])
+def test_interrupts_are_no_use_by_processes_where_the_kernel_counts_them_apart(
+    tmp_path: Path, irq: tuple[int, int], used_s: float
+) -> None:
+    """2 CPUs x 10 s, 2 s idle, 1 s stolen; 0.5 s of soft interrupts."""
+    times = []
+    for hard, idle, soft, steal in ((irq[0], 0, 100, 0), (irq[1], 200, 150, 100)):
+        lines = [
+            f"cpu  5 0 5 {idle} 0 {hard} {soft} {steal} 0 0",
+            *(f"cpu{n} 0 0 0 0 0 0 0" for n in range(2)),
+        ]
+        (tmp_path / "stat").write_text("\n".join([*lines, "ctxt 1", ""]))
+        times.append(read_box_times(tmp_path))
+
+    assert times[1].used_since(times[0], 10.0) == pytest.approx(used_s)
+
+
 def test_a_stat_longer_than_one_read_is_read_to_its_end(box: RecordedBox) -> None:
     """Boxes with many cores and interrupts: hundreds of kilobytes before the line that matters."""
     file = box.proc / "stat"

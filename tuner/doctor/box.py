@@ -40,8 +40,9 @@ def neighbours_seen(
 ) -> Neighbours:
     """Measure the mean CPU use of other processes, and the CPU time stolen by the hypervisor, over *seconds*.
 
-    Used time is neither idle nor stolen; foreign is all used time except that of this process and of the
-    backends of the service. Only processes that exist at both ends are named.
+    Used time is neither idle nor stolen, nor of interrupts (see `read_box_times`); foreign is all used time
+    except that of this process and of the backends of the service. Only processes that exist at both ends
+    are named.
 
     Args:
         backends: Names of programs, or pids, as in a config.
@@ -60,7 +61,7 @@ def neighbours_seen(
 
     elapsed_s = ended_s - began_s
     stolen_s = box_then.steal_s - box.steal_s
-    used_s = elapsed_s * box_then.n_cpus - (box_then.idle_s - box.idle_s) - stolen_s
+    used_s = box_then.used_since(box, elapsed_s)
     ours_s = _used_s(processes.get(own), processes_then.get(own), with_children=True)
     busy, counted = [], account.counted_pids()
     for pid, after in processes_then.items():

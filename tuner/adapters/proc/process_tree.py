@@ -193,6 +193,17 @@ class BoxTimes:
     idle_s: float  #: idle time of these CPUs, waits for disks included
     steal_s: float
     n_context_switches: int  #: of the whole host
+    #: time of interrupts, if the kernel does not charge it to the processes that they interrupt; else 0
+    interrupts_s: float = 0.0
+
+    def used_since(self, before: BoxTimes, elapsed_s: float) -> float:
+        """Return the CPU time that processes used in the *elapsed_s* seconds since *before*."""
+        not_theirs_s = (
+            (self.idle_s - before.idle_s)
+            + (self.steal_s - before.steal_s)
+            + (self.interrupts_s - before.interrupts_s)
+        )
+        return elapsed_s * self.n_cpus - not_theirs_s
 
 
 def read_box_times(proc: Path, cpus: Container[int] | None = None) -> BoxTimes:
@@ -202,12 +213,15 @@ def read_box_times(proc: Path, cpus: Container[int] | None = None) -> BoxTimes:
     counted twice: up to 0.06 of 0.5 core missed here. idle and iowait are measured by a clock (NO_HZ), so the
     used time is the rest without stolen time: within 0.01 core of the sum of all processes, and of
     cpuacct.usage.
+
+    A kernel with CONFIG_IRQ_TIME_ACCOUNTING measures the time of interrupts (irq, softirq) by a clock, and
+    charges it to no process. Without it, irq stays 0, and softirq is part of the time of processes.
     """
     path = f"{proc}/stat"
     text = read_once(path)
     if text is None:
         raise ConfigError(f"{path} cannot be read", hint="tuner measures on Linux, with /proc mounted.")
-    n_cpus, idle, steal, switches = 0, 0, 0, 0
+    n_cpus, idle, steal, switches, hard, soft = 0, 0, 0, 0, 0, 0
     for line in text.splitlines():
         if line.startswith(b"cpu"):
             name, *fields = line.split()
@@ -216,10 +230,12 @@ def read_box_times(proc: Path, cpus: Container[int] | None = None) -> BoxTimes:
             n_cpus += is_asked and not is_total
             if is_asked and is_total is (cpus is None):
                 idle += int(fields[3]) + int(fields[4])
+                hard, soft = hard + int(fields[5]), soft + int(fields[6])
                 steal += int(fields[7])
         elif line.startswith(b"ctxt "):
             switches = int(line.split()[1])
-    return BoxTimes(n_cpus, idle / TICKS_PER_S, steal / TICKS_PER_S, switches)
+    interrupts_s = (hard + soft) / TICKS_PER_S if hard else 0.0
+    return BoxTimes(n_cpus, idle / TICKS_PER_S, steal / TICKS_PER_S, switches, interrupts_s)
 
 
 def read_pressure_s(proc: Path, resource: str) -> float | None:

@@ -284,12 +284,11 @@ class ProcWatch:
         return usage
 
     def _look_at_box(self, at_s: float) -> BoxTimes:
-        """Read the host's times, and add the time that was neither idle nor stolen to the used CPU."""
+        """Read the host's times, and add the time that processes used to the used CPU."""
         box = read_box_times(self._proc, None if self._container is None else self._container.cpus)
         if self._before is not None:
             before_s, before = self._before
-            unused_s = (box.idle_s - before.idle_s) + (box.steal_s - before.steal_s)
-            self._box_cpu_s += max(0.0, (at_s - before_s) * box.n_cpus - unused_s)
+            self._box_cpu_s += max(0.0, box.used_since(before, at_s - before_s))
         self._before = at_s, box
         return box
 

@@ -100,5 +100,5 @@ def _most_lost(layout: Layout, launches: Sequence[LaunchTally], host_cores: floa
         return 0.0
     n_threads = layout.total_threads
     if n_threads >= host_cores or own > n_threads:  # more cores than threads: inner threads, or children
-        return foreign / host_cores
+        return min(1.0, foreign / host_cores)
     return min(foreign, n_threads - own) / n_threads  # its threads cannot use the other cores
