@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from tuner.adapters.load.client import Client
 from tuner.adapters.load.first_answer import FirstAnswer, NoAnswerError
 from tuner.adapters.load.order import Gate, Order, Request, read_order, read_rate, read_workers, write_problem
+from tuner.adapters.load.precise_timers import run_precisely
 from tuner.adapters.load.totals import TotalsWriter
 from tuner.adapters.load.workers import Peer, Workers
 from tuner.core.domain.requests import n_starved, surplus
@@ -392,7 +393,7 @@ def main(order: str, totals: str) -> None:
     """Run the order in the file *order*, and count into the file *totals*."""
     _raise_file_limit()
     try:
-        asyncio.run(_main(read_order(Path(order)), Path(totals)))
+        run_precisely(_main(read_order(Path(order)), Path(totals)))
     except NoAnswerError as error:
         print(error, file=sys.stderr)  # noqa: T201  # the feeder prints it
         raise SystemExit(NO_ANSWER_EXIT) from None
