@@ -221,15 +221,17 @@ def _rank(
     from tuner.core.ranking.race_result import by_claim
     from tuner.core.ranking.ranking import rank
     from tuner.core.ranking.step_case import wider_than
+    from tuner.core.text.figures import percent
     from tuner.study.aging import longer_seen
     from tuner.study.counted import without_others
 
     record = store.study()
     layout = parse_measured_layout(current, record, file) if current is not None else None
     is_race = record.strategy == "race"
-    if is_race and confidence not in (None, record.confidence):
+    if is_race and confidence is not None and confidence != record.confidence:
+        own = percent(record.confidence)
         raise ConfigError(
-            f"cannot use --confidence {confidence:g}: the race in {file} was run at {record.confidence:g}",
+            f"cannot use --confidence {percent(confidence)}: the race in {file} has {own}",
             hint="Leave --confidence out.",
         )
     everything = sums = store.sums() if sums is None else sums

@@ -171,7 +171,9 @@ def export(
         asked = question_of(options)
         return print_snippet(study, snippet, layout=layout, confidence=confidence, question=asked)
     if layout is not None:
-        raise ConfigError("--layout is of a snippet", hint="Name its kind with --snippet KIND.")
+        raise ConfigError(
+            "--layout needs --snippet", hint="Name the kind of the snippet with --snippet KIND."
+        )
     if into is not None:
         if page:
             raise ConfigError("--page prints, and --into writes into a file", hint="Keep one of them.")

@@ -122,7 +122,7 @@ class StudySettings(Section):
     def _slices(cls, value: Any) -> Any:
         value = "off" if value is False else value  # YAML reads off as False
         if value not in (None, "auto", "off"):
-            raise ValueError(f"{value} is none of auto, off")
+            raise ValueError("should be auto or off")
         return value
 
     @field_validator("within", "kind", "min_window", "slices", "repeats", "windows_per_launch")
@@ -131,7 +131,7 @@ class StudySettings(Section):
         strategy = info.data.get("strategy")
         if value is not None and strategy is not None and info.field_name not in OF_STRATEGY[strategy]:
             (other,) = (name for name in STRATEGIES if name != strategy)
-            raise ValueError(f"belongs to strategy {other}, this study's is {strategy}")
+            raise ValueError(f"only works with strategy {other}, and this study has strategy {strategy}")
         return value
 
     @field_validator("min_window")

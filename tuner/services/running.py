@@ -60,7 +60,7 @@ def escape_fields(text: str) -> str:
 
 
 GATE: Gate = "none"
-GATE_REASON = "Whether its processes can be frozen is not known; if they can, set gate: freeze."
+GATE_REASON = "tuner cannot detect whether this service may be paused. If it may, set service.gate to freeze."
 
 
 def script(name: str, command: tuple[str, ...], running: Running) -> ServiceSpec:

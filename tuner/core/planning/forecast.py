@@ -21,7 +21,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Kind, Strategy
 from tuner.core.planning.pilot import PilotLevel
 from tuner.core.planning.replay import run
-from tuner.core.search.heat_race import N_ALONE, HeatRace
+from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.suite import Suite, SuiteNoise
 from tuner.core.stats.quantiles import student_t_quantile
@@ -168,11 +168,7 @@ def simulate(basis: Basis, question: ForecastOptions, row: int) -> SimulatedStud
     else:
         strategy = make_strategy("race", goal, seed)
     done = run(strategy, goal, suite.box(0, stream), cap=CAP_WINDOWS)
-    n_alone = N_ALONE if question.in_turns else 0
-    hours = done.hours + n_alone * (launch_s + basis.max_window_s) / 3600
-    return SimulatedStudy(
-        done.n_windows + n_alone, done.n_launches + n_alone, hours, done.answered, done.right
-    )
+    return SimulatedStudy(done.n_windows, done.n_launches, done.hours, done.answered, done.right)
 
 
 def cost_of(courses: Sequence[SimulatedStudy], launch_s: float) -> Cost:

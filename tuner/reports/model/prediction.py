@@ -151,7 +151,7 @@ def trust_sentences(predicted: Predicted) -> list[str]:
     if not predicted.what_if and len(trusted.rows) > 1:
         n_tried = min(_TRIED, 1 + max(1, len(trusted.as_good)))
         names = ",".join(str(row.layout) for row in _ordered(predicted)[:n_tried])
-        found.append(f"The model proposes, windows decide: measure these with --layouts {names}")
+        found.append(f"These are estimates. Measure these layouts before you use one: --layouts {names}")
     return found
 
 

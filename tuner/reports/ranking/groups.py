@@ -82,8 +82,8 @@ def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> li
         )
     if any(row.of_best is not None and row.of_best.n_to_decide for row in ranking.rows):
         lines.append(
-            f"To decide: about this number of further launches, of the layout and of {best.layout}, would"
-            " move it into another group, if its figure is right."
+            f"To decide: estimated number of further launches, of the layout and of {best.layout}, until the"
+            " layout changes its group."
         )
     if once := [row.layout for row in ranking.of_group("not-ruled-out") if _has_one_launch(row)]:
         lines.append(

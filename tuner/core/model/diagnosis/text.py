@@ -102,7 +102,7 @@ def _cores(of: Diagnosis) -> str:
 
 
 def _others(of: Diagnosis, cores: str) -> str:
-    """Return which programs use the *cores* beside the service, most first; empty if they use hardly any."""
+    """Return which other programs use the *cores*, most first; empty if they use hardly any."""
     own = "tuner's own processes" if of.load is None else "tuner and its load generator"
     rest = of.others_cores - of.backend_cores - of.tuner_cores
     used = {"the backends of the config": of.backend_cores, own: of.tuner_cores, "other processes": rest}
