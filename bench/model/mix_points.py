@@ -14,7 +14,7 @@ from mix_registry import Mix, mix_of
 from tuner.bootstrap import stores
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
-from tuner.core.domain.window import Sample
+from tuner.core.domain.window import Sample, mean_active_from_load1
 from tuner.core.model.calibration.clocks import Clocks, clocks_of
 from tuner.core.model.calibration.left_out import launch_noise_sd
 from tuner.core.model.profile import ProfileNoise
@@ -117,12 +117,15 @@ def point_of(window: WindowRecord, samples: Sequence[Sample], looks: Sequence[Lo
         # so many looks as tuner's own sampler takes in some minutes: a window of mixes is short
         active, n_looks = result
         clocks = replace(clocks, n_active=active, n_active_looks=n_looks)
+    of_kernel = window.n_active_from_load1  # the study has it of long windows only
+    if of_kernel is None:
+        of_kernel = mean_active_from_load1(samples).mean
     return Point(
         layout=window.layout,
         clocks=clocks,
         throughput_per_s=clocks.throughput_per_s,
         load=_less(active, foreign_cores),  # the one that looks is tuner, and not counted
-        load_of_kernel=_less(window.n_active_from_load1, foreign_cores + tuner_cores),
+        load_of_kernel=_less(of_kernel, foreign_cores + tuner_cores),
         others_cores=clocks.foreign_cores,
     )
 

@@ -190,9 +190,9 @@ def test_one_layout_is_named_the_fastest_and_another_reference_is_explained(race
     assert wording("rank.alone-is-no-answer", best=best) in text
 
 
-def test_the_two_figures_of_load_have_a_name_each_and_are_explained(race_page: str) -> None:
+def test_the_load_is_the_settled_one_everywhere_and_is_explained(race_page: str) -> None:
     assert "<dt>load average</dt>" in race_page
-    assert wording("rank.load-max-mean-most") in race_page
+    assert wording("rank.load-long-run") in race_page
     assert ">settled load (tasks)</text>" in race_page
     assert wording("rank.settled-load-what-load") in race_page
     assert ">settled load</th>" in race_page
@@ -202,9 +202,9 @@ def test_the_load_of_a_study_in_slices_is_explained_without_load_of_the_previous
     alone = unescape(render_page(runbook_study.overview()))
     in_slices = unescape(render_page(runbook_study.overview(runbook_study.study(n_resident=4))))
 
-    assert wording("rank.load-max-mean-most") in alone
-    assert wording("rank.load-max-in-slices") in in_slices
-    assert wording("rank.load-max-mean-most") not in in_slices
+    assert wording("rank.load-long-run") in alone
+    assert wording("rank.load-in-slices") in in_slices
+    assert wording("rank.load-long-run") not in in_slices
 
 
 def test_limits_apply_to_the_settled_load_that_is_shown_unless_it_is_adjusted() -> None:

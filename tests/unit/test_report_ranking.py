@@ -170,7 +170,8 @@ def test_the_table_for_people_fits_a_hundred_columns() -> None:
     table = render_ranking(study, ranking_of(study, TRUTH), "simple").split("\n\n")[1]
 
     assert max(map(len, table.splitlines())) <= 100
-    assert "21.60 (26.40)" in table  # load, mean and most
+    assert " 25.20 " in table  # settled load of 24x1
+    assert "21.60" not in table  # its load1, with load of the layout before
 
 
 def test_a_study_that_is_not_complete_says_how_much_of_it_is_measured() -> None:

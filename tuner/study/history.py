@@ -18,6 +18,7 @@ from tuner.core.domain.records import (
     value_of,
 )
 from tuner.core.domain.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
+from tuner.core.domain.settled_load import is_load_of_host
 from tuner.core.domain.strategy import Observed, Proposal
 from tuner.core.domain.window import Sample
 from tuner.core.windows.layout_check import RanLayouts
@@ -328,12 +329,18 @@ class History:
             began_s=began_s,
             length_s=window.length_s,
             box=window.box,
-            usage=usage_of(window) if self._study.limits else _NOTHING,
+            usage=self._usage_of(window),
             requests=window.requests,
             turns_s=turns_s,
             noise_of_second=launched.launch.noise_of_second_ratio,
             of_warmup=None if run is None else self._of_warmup(window),
         )
+
+    def _usage_of(self, window: WindowRecord) -> Mapping[str, float]:
+        """Return the usage of a window for the limits of the study; nothing without limits."""
+        if not self._study.limits:
+            return _NOTHING
+        return usage_of(window, is_load_of_host=is_load_of_host(self._study))
 
     def _of_warmup(self, window: WindowRecord) -> float | None:
         """Return the items/s of a window in slices as a multiple of those in its launch's warm-up."""

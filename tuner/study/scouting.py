@@ -10,6 +10,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import limits_from, usage_of
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.safety_limits import WORDS, render_amount
+from tuner.core.domain.settled_load import is_load_of_host
 from tuner.core.domain.strategy import Proposal
 from tuner.core.search.growth import (
     MOST_THREADS,
@@ -143,7 +144,7 @@ def scouts_of(
 
 def _passes(study: StudyRecord, window: WindowRecord) -> str | None:
     """Return, as part of a sentence, a limit of the user that *window* passed; None: it passed none."""
-    usage = usage_of(window)
+    usage = usage_of(window, is_load_of_host=is_load_of_host(study))
     for limit in limits_from(study.limits):
         used = usage.get(limit.name)
         if used is not None and used > limit.at_most:

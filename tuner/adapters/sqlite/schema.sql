@@ -130,7 +130,7 @@ CREATE TABLE window (
   n_failed       INTEGER NOT NULL,  -- items finished badly in it
   load1_mean     REAL NOT NULL,     -- of the kernel's 1-minute load average, tasks
   load1_max      REAL NOT NULL,     -- tasks
-  n_active_mean  REAL,              -- tasks running or uninterruptible, tuner's own left out
+  n_active_mean  REAL,              -- tasks running or uninterruptible, without the one that counts them
   n_active_from_load1 REAL,         -- tasks: load1 turned back into what it averages; NULL: window too short
   service_cpu_s  REAL NOT NULL,     -- CPU seconds of the workers and their descendants
   tuner_cpu_s    REAL NOT NULL,     -- CPU seconds of tuner, supervisord, guardian, feeder
@@ -200,7 +200,7 @@ CREATE TABLE launch_sum (
   active_s       REAL NOT NULL,     -- seconds of these
   from_load1     REAL NOT NULL,     -- the same of n_active_from_load1
   from_load1_s   REAL NOT NULL,     -- seconds of these
-  limited_load   REAL NOT NULL,     -- sum of the load that a limit is for x seconds: tuner/core/domain/limits.py, usage_of
+  limited_load   REAL NOT NULL,     -- sum of estimate_load (tuner/core/domain/settled_load.py) x seconds
   service_cpu_s  REAL NOT NULL,     -- CPU seconds of the workers and their descendants
   tuner_cpu_s    REAL NOT NULL,     -- CPU seconds of tuner, supervisord, guardian, feeder
   backend_cpu_s  REAL NOT NULL,     -- CPU seconds of the named backends
@@ -262,7 +262,7 @@ CREATE TABLE sample_packed (
   load1_x100     INTEGER NOT NULL,  -- hundredths of tasks: the kernel prints two decimals
   load5_x100     INTEGER NOT NULL,
   load15_x100    INTEGER NOT NULL,
-  n_active       INTEGER,           -- tasks running or uninterruptible, tuner's own left out
+  n_active       INTEGER,           -- tasks running or uninterruptible, without the one that counts them
   PRIMARY KEY (window_id, n)
 ) STRICT, WITHOUT ROWID;
 
@@ -289,7 +289,7 @@ CREATE TABLE warmup_sample_packed (
   load1_x100     INTEGER NOT NULL,  -- hundredths of tasks
   load5_x100     INTEGER NOT NULL,
   load15_x100    INTEGER NOT NULL,
-  n_active       INTEGER,           -- tasks running or uninterruptible, tuner's own left out
+  n_active       INTEGER,           -- tasks running or uninterruptible, without the one that counts them
   PRIMARY KEY (launch_id, n)
 ) STRICT, WITHOUT ROWID;
 

@@ -26,6 +26,7 @@ from tuner.core.defaults import LEAST_LAUNCHES
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WindowRecord
 from tuner.core.domain.requests import BUCKET_RATIO, LONGEST_S, Requests
+from tuner.core.domain.settled_load import settled_load
 from tuner.core.domain.strategy import Kind
 from tuner.core.errors import ConfigError
 from tuner.core.stats.interval import Estimate
@@ -161,16 +162,14 @@ def limits_from(largest: Mapping[str, float]) -> tuple[Limit, ...]:
     return tuple(Limit(name, largest[name]) for name in QUANTITIES if name in largest)
 
 
-def usage_of(window: WindowRecord) -> dict[str, float]:
+def usage_of(window: WindowRecord, *, is_load_of_host: bool = False) -> dict[str, float]:
     """Return the amounts that *window* used, by quantity.
 
-    ``load`` is the load average without the load of the previous layout: computed from load1 or, if the
-    window is too short for that, from the counted tasks; ``memory_bytes`` is the proportional set size.
+    ``load`` is the load average without the load of the previous layout (`tuner.core.domain.settled_load`);
+    *is_load_of_host*: it counts all tasks of the host; False also: not known. ``memory_bytes`` is the
+    proportional set size.
     """
-    active = window.n_active_from_load1
-    if active is None:
-        active = window.n_active_mean if window.n_active_mean is not None else window.load1_mean
-    usage = {"load": active}
+    usage = {"load": settled_load(window, is_of_host=is_load_of_host)}
     if window.pss_bytes is not None:
         usage["memory_bytes"] = window.pss_bytes
     p95_s = None if window.requests is None else window.requests.latency_s(0.95)

@@ -47,7 +47,8 @@ class WindowFacts:
     steal_s: float
     pss_bytes: float | None
     void: tuple[VoidReason, ...]
-    #: mean number of active tasks, computed from load1; None: the window is too short for it
+    #: mean number of active tasks, computed from load1; None: the window is too short for it, see
+    #: `tuner.core.domain.settled_load`
     n_active_from_load1: float | None = None
 
 
@@ -194,7 +195,8 @@ class Sample:
     load1: float
     load5: float
     load15: float
-    #: tasks of the host that run or are uninterruptible, without tuner's own; None: not measured
+    #: tasks of the host that run or are uninterruptible, without the one that counts them (tuner's others,
+    #: such as its load generator, are included); None: not measured
     n_active: int | None
 
     def with_counts(self, reading: Reading) -> Sample:

@@ -210,7 +210,7 @@ def _layouts(known: Known) -> str:
 
 
 def _tallies(known: Known) -> Sequence[LaunchTally]:
-    return tally(known.windows).with_heats(known.launches).launches
+    return tally(known.windows).with_heats(known.launches).with_load_of(known.study).launches
 
 
 def _side(known: Known, tallies: Sequence[LaunchTally], figure: Figure, idle: set[Layout]) -> Side:

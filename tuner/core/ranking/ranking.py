@@ -103,7 +103,7 @@ def rank(
     """
     if not 0.5 <= confidence < 1:
         raise ValueError(f"a confidence from 0.5 to 1, got {confidence}")
-    sums = windows if isinstance(windows, Sums) else tally(windows)
+    sums = (windows if isinstance(windows, Sums) else tally(windows)).with_load_of(study)
     tallies, void = sums.launches, sums.void_of_layouts()
     launches = list(launches)
     settling = summarize_settling(launches, study.window_s)

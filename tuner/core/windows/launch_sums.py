@@ -10,8 +10,9 @@ from operator import add, attrgetter
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import Requests
+from tuner.core.domain.settled_load import estimate_load, is_load_of_host, least_load
 from tuner.core.domain.window import SUMMED_CLOCKS
 from tuner.core.text.figures import list_names, percent, pluralize
 
@@ -54,7 +55,7 @@ class LaunchTally:
     pss_bytes: float = 0.0  #: sum over windows
     n_pss: int = 0
     pss_max: float = 0.0
-    limited_load: float = 0.0  #: `mean_load` x seconds
+    limited_load: float = 0.0  #: `estimate_load` x seconds
     requests: Requests | None = None  #: requests of all windows; None: unknown
     n_at_a_rate: int = 0  #: number of windows with requests at a rate, in which threads also wait for work
     #: sums of TOLD over the windows not at a rate that have them; None: no window has them (None in place of
@@ -65,6 +66,7 @@ class LaunchTally:
     steal_s: float = 0.0  #: time that the hypervisor gave to other guests
     tuner_cpu_s: float = 0.0  #: CPU time of tuner, with its load generator
     heat: int | None = None  #: number of the group in its block with which it took turns; None: it ran alone
+    is_load_of_host: bool = False  #: whether its load counts all tasks of the host; False also: not known
 
     @property
     def group(self) -> tuple[str, int, int | None]:
@@ -73,8 +75,10 @@ class LaunchTally:
 
     @property
     def mean_load(self) -> float:
-        """Return the mean load in tasks, as `tuner.core.domain.limits.usage_of` defines it."""
-        return self.limited_load / self.length_s
+        """Return the settled load in tasks, see `tuner.core.domain.settled_load`."""
+        others_cpu_s = self.backend_cpu_s + self.tuner_cpu_s + self.foreign_cpu_s
+        least = least_load(self.cpu_s, others_cpu_s, self.length_s, is_of_host=self.is_load_of_host)
+        return max(self.limited_load / self.length_s, least)
 
     @property
     def most_memory_bytes(self) -> float | None:
@@ -145,6 +149,13 @@ class Sums:
             one.heat = heat_of.get(one.launch)
         return self
 
+    def with_load_of(self, study: StudyRecord) -> Sums:
+        """Return the sums with the kind of load of *study*; see `LaunchTally.is_load_of_host`."""
+        is_of_host = is_load_of_host(study)
+        for one in self.launches:
+            one.is_load_of_host = is_of_host
+        return self
+
     def void_of_layouts(self) -> defaultdict[Layout, VoidTally]:
         """Return the invalid windows of each layout."""
         found: defaultdict[Layout, VoidTally] = defaultdict(VoidTally)
@@ -195,9 +206,7 @@ def tally(windows: Iterable[WindowRecord]) -> Sums:
         if from_load1 is not None:
             launch.from_load1 += from_load1 * length_s
             launch.from_load1_s += length_s
-            launch.limited_load += from_load1 * length_s
-        else:
-            launch.limited_load += (window.load1_mean if n_active is None else n_active) * length_s
+        launch.limited_load += estimate_load(window) * length_s
         launch.cpu_s += window.service_cpu_s
         launch.backend_cpu_s += window.backend_cpu_s
         launch.foreign_cpu_s += window.foreign_cpu_s

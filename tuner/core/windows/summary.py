@@ -9,6 +9,7 @@ from statistics import fmean
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WindowRecord
 from tuner.core.domain.requests import Requests
+from tuner.core.domain.settled_load import LEAST_FROM_LOAD1_S
 from tuner.core.domain.window import (
     CLOCKS,
     Reading,
@@ -150,9 +151,10 @@ def mean_fixed_work_cpu_s(window: Window) -> float | None:
 def _active_from_load1(window: Window) -> float | None:
     """Return the active count derived from load1; None if load1 is not the kernel's, as in slices.
 
-    None also: the kernel may have updated load1 only once.
+    None also: the window is too short. If tasks were counted, their mean is better in windows of minutes.
     """
-    if window.in_slices or window.length_s < _THREE_LOOKS_S:
+    is_counted = any(sample.n_active is not None for sample in window.samples)
+    if window.in_slices or window.length_s < (LEAST_FROM_LOAD1_S if is_counted else _THREE_LOOKS_S):
         return None
     return mean_active_from_load1(window.samples).mean
 

@@ -151,8 +151,8 @@ def _facts_of(row: RankedLayout, ranking: Ranking) -> list[tuple[str, str]]:
     found = [(unit, f"{items(value.mean or 0.0)}{ends}")]
     if row.ratio_to_current is not None and row.layout != ranking.current and row.ratio_to_current.mean:
         found.append((f"against {ranking.current}", f"{row.ratio_to_current.mean:.2f} times"))
-    if row.load1_mean is not None:
-        found.append(("load average", load(row.load1_mean)))
+    if row.settled_load is not None:
+        found.append(("load average", load(row.settled_load)))
     if row.pss_bytes is not None:
         found.append(("memory", f"{row.pss_bytes / 1e6:.0f} MB"))
     if row.cpu_ratio is not None:

@@ -36,7 +36,7 @@ def ranking_section(overview: Overview, limits: Limits) -> Section:
     blocks: list[Block] = []
     blocks += draw_pictures(lambda width, name: ranking_picture(overview, width=width, name=name), "ranking")
     blocks.append(_table("ranking-table", "Ranking of all layouts", reading_table(ranking), limits))
-    knows_load = any(row.load1_mean is not None for row in ranking.rows)
+    knows_load = any(row.settled_load is not None for row in ranking.rows)
     said = [
         *describe_comparison(ranking),
         *([describe_load(overview.study)] if knows_load else []),

@@ -119,7 +119,7 @@ def _windows(course: Series, most: int) -> Shown:
         for window, off in zip(windows[::every], course.off[::every], strict=True)
     ]
     headers = (
-        "time (UTC)", "layout", "block", "length", "items/10 min", "against its mean", "load",
+        "time (UTC)", "layout", "block", "length", "items/10 min", "against its mean", "load1",
         *(["fixed work"] if has_speed else []), "invalid because",
     )  # fmt: skip
     table = Table(headers, tuple(rows), frozenset(range(2, len(headers) - 1)))

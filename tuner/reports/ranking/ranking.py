@@ -115,7 +115,7 @@ def reading_table(ranking: Ranking, *, with_group: bool = True) -> Table:
         sixth = []
     headers = [
         *(["group"] if with_group else []), "layout", "items/CPU s" if per_cpu else "items/10 min",
-        f"{level_of(ranking)} interval", *decide, "load (max)", *sixth, "CPU", *bound, "memory",
+        f"{level_of(ranking)} interval", *decide, "load", *sixth, "CPU", *bound, "memory",
         "windows", "invalid",
     ]  # fmt: skip
     with_current = ranking.current is not None

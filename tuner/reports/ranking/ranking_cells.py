@@ -12,8 +12,8 @@ _LARGE = 1e9
 
 
 def load_cell(row: RankedLayout) -> str:
-    """Return the mean with the maximum in brackets, in one column to fit the table on a terminal."""
-    return "-" if row.load1_mean is None else f"{row.load1_mean:.2f} ({number_cell(row.load1_max, '.2f')})"
+    """Return the settled load: in short windows, load1 is mostly that of the previous layout."""
+    return number_cell(row.settled_load, ".2f")
 
 
 def memory_cell(row: RankedLayout) -> str:

@@ -52,9 +52,9 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
         "service", "cores", "box_cores", "rank", "group", "layout", "processes", "threads", "variant",
         "throughput_per_10min", "throughput_per_10min_low", "throughput_per_10min_high",
         "of_best", "of_best_low", "of_best_high", "launches_to_decide",
-        "load1_mean", "load1_max", "active_mean", "active_from_load1", "cpu_ratio", "pss_bytes",
-        "n_windows", "n_void", "ratio_to_current", "ratio_to_current_low", "ratio_to_current_high",
-        "bound_by", *asked, "note",
+        "load1_mean", "load1_max", "active_mean", "active_from_load1", "settled_load",
+        "cpu_ratio", "pss_bytes", "n_windows", "n_void",
+        "ratio_to_current", "ratio_to_current_low", "ratio_to_current_high", "bound_by", *asked, "note",
     )  # fmt: skip
     claimed = [] if ranking.claim is None else [answer_sentence(ranking.claim)]
     note = " ".join([*simulation_notes(study), *claimed, *describe_wider(ranking), *notes(study, ranking)])
@@ -66,7 +66,7 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
                 row.layout.threads if row.layout.has_threads else "-", row.layout.variant,
                 row.throughput_per_10min.mean, row.throughput_per_10min.low, row.throughput_per_10min.high,
                 *_of_best_cells(row),
-                row.load1_mean, row.load1_max, row.n_active_mean, row.n_active_from_load1,
+                row.load1_mean, row.load1_max, row.n_active_mean, row.n_active_from_load1, row.settled_load,
                 row.cpu_ratio, row.pss_bytes, row.n_windows, row.n_void,
                 *dataclasses.astuple(row.ratio_to_current or Estimate(None, None, None)),
                 "+".join(row.bound_by),
@@ -151,6 +151,7 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
         "throughput_per_10min": dataclasses.asdict(row.throughput_per_10min),
         "load1": {"mean": row.load1_mean, "max": row.load1_max},
         "active": {"mean": row.n_active_mean, "from_load1": row.n_active_from_load1},
+        "settled_load": row.settled_load,
         "cpu_ratio": row.cpu_ratio,
         "pss_bytes": row.pss_bytes,
         "n_windows": row.n_windows,

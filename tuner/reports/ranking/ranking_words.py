@@ -27,16 +27,16 @@ from tuner.reports.ranking.trends import describe_trends
 
 #: definitions of the figures of load, one sentence each
 LOAD_TOLD = (
-    "load (max): mean and maximum of load1, the 1-minute load average, which still includes some load of the"
+    "load: the settled load, which is load1 (1-minute load average) in the long run, without load of the"
     " previous layout."
 )
 SLICES_LOAD_TOLD = (
-    "load (max): mean and maximum of load1 or, in slices, of a load average of the tasks that were active in"
-    " the layout's slices."
+    "load: the settled load, which is load1 in the long run or, in slices, the mean number of tasks that were"
+    " active in the layout's slices."
 )
 OWN_LOAD_TOLD = (
-    "load (max): mean and maximum of a load average of the service's tasks alone; the"
-    " kernel's is of the host."
+    "load: the settled load, which is a load average in the long run, of the service's tasks alone; the"
+    " kernel's load average is of the host."
 )
 SETTLED_TOLD = "Settled load: load1 in the long run, without load of the previous layout; limits apply to it."
 ADJUSTED_TOLD = (

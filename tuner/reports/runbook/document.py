@@ -144,7 +144,7 @@ def _comparison(study: StudyRecord, ranking: Ranking, current: RankedLayout, bes
         rows.append(
             ("items per CPU second", *(items_cell(value_ranked_by(x, ranking).mean) for x in (current, best)))
         )
-    rows.append(("load average (max)", load_cell(current), load_cell(best)))
+    rows.append(("load average", load_cell(current), load_cell(best)))
     rows.append(("memory", memory_cell(current), memory_cell(best)))
     if ranking.is_latency_known:
         rows.append(("p95 latency", describe_p95(current), describe_p95(best)))
@@ -216,7 +216,7 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
     decide = ["to decide"] if any(to_decide_cell(row) != "-" for row in shown) else []
     headers = (
         "group", "layout", unit, f"{level_of(ranking)} interval",
-        *decide, "load (max)", *bound, "memory", *latency, *against,
+        *decide, "load", *bound, "memory", *latency, *against,
     )  # fmt: skip
     rows = []
     for row in shown:
