@@ -23,7 +23,7 @@ from tuner.core.stats.two_way_anova import AdditiveFit, Observation
 
 #: with two layouts, only the noise of their difference is known, not which of them causes it
 LEAST_LAYOUTS = 3
-_WIDTHS = ((0.5, 0.25), (1.0, 0.25), (2.0, 0.25))  #: degrees of freedom, and prior probability
+_WIDTHS = ((0.5, 0.27), (1.0, 0.27), (2.0, 0.27))  #: degrees of freedom, and prior probability
 _ROUNDS = 3  #: number of rounds that weigh blocks by the precision from the round before
 _LEAST_SHARE = 1e-8  #: least own variance of a layout, as a share of the pooled variance
 _HALVINGS = 25
