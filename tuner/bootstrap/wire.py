@@ -350,6 +350,7 @@ def _place(
                 found=backends_found(settings, spec, warn),
                 warn=warn,
                 gil_looks_per_s=LOOKS_PER_S,
+                takes_turns=record.n_resident > 1,
             ),
             hooks=hooks_of(settings, warn),
             cross_check=cross_check,

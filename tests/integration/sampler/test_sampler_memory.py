@@ -6,13 +6,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tuner.adapters.clock import SystemClock
+from tuner.adapters.proc.process_tree import ProcessTable
 from tuner.adapters.proc.procfs import ProcSampler
+from tuner.adapters.proc.pss import PssReader
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
@@ -50,6 +53,44 @@ def test_memory_shared_with_a_forked_child_counts_once(
     for pss_bytes in (young, later):
         assert 80 * MIB <= pss_bytes <= 120 * MIB
     assert young == pytest.approx(later, rel=0.05)
+
+
+READS_A_FILE = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+sum(pages[::4096])
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_beside_other_layouts_a_file_counts_once_for_each_layout(tmp_path: Path) -> None:
+    """Five processes read 64 MiB; two of them are the layout. A fifth of the file is PSS for each."""
+    (tmp_path / "library").write_bytes(bytes(64 * MIB))
+    with ExitStack() as stack:
+        started = []
+        for _ in range(5):
+            words = [sys.executable, "-c", READS_A_FILE, str(tmp_path / "library")]
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            stack.enter_context(process)
+            started.append(process)
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+        pids = [process.pid for process in started[:2]]
+        members = list(ProcessTable(Path("/proc")).trees(pids).members.values())
+        shared, once = (
+            PssReader(Path("/proc"), "x86_64", counts_files_once=once).read(lambda: members)
+            for once in (False, True)
+        )
+
+    assert len(members) == 2
+    assert shared is not None
+    assert once is not None
+    # the interpreter's own files are shared with other Pythons, too
+    assert 128 / 5 * MIB <= shared.pss_bytes <= 60 * MIB
+    assert (64 - 128 / 5) * MIB <= once.pss_bytes - shared.pss_bytes <= 60 * MIB
 
 
 def test_another_users_memory_is_none() -> None:

@@ -44,7 +44,8 @@ class ProcSampler:
 
     *backends* are names of programs (``redis-server``) or pids; *found* returns further pids of backends,
     once per launch. *machine* is as in platform.machine(), the default. *gil_looks_per_s* is the number of
-    samples per second of threads that wait for the GIL; None: no samples.
+    samples per second of threads that wait for the GIL; None: no samples. *takes_turns*: processes of other
+    layouts run, too, and may share pages of files.
     """
 
     def __init__(
@@ -59,9 +60,11 @@ class ProcSampler:
         machine: str | None = None,
         warn: Warn = _warn_on_stderr,
         gil_looks_per_s: float | None = None,
+        takes_turns: bool = False,
     ) -> None:
         self._clock = clock
         self._gil_looks_per_s = gil_looks_per_s
+        self._takes_turns = takes_turns
         self._proc = proc
         self._cgroup = cgroup
         self._container = container_here(proc, cgroup)
@@ -91,6 +94,7 @@ class ProcSampler:
             self._warn_once,
             self._speed,
             self._container,
+            takes_turns=self._takes_turns,
         )
         try:
             if self._gil_looks_per_s is not None:
@@ -120,6 +124,8 @@ class ProcWatch:
         warn: Warn,
         speed: HostSpeed,
         container: Container | None = None,
+        *,
+        takes_turns: bool = False,
     ) -> None:
         self._clock, self._speed = clock, speed
         self._container = container
@@ -146,7 +152,8 @@ class ProcWatch:
         self._followed_s = self._children_s = float("-inf")
         self._before: tuple[float, BoxTimes] | None = None
         self._box_cpu_s = 0.0
-        self._pss = PssReader(proc, platform.machine() if machine is None else machine)
+        machine = platform.machine() if machine is None else machine
+        self._pss = PssReader(proc, machine, counts_files_once=takes_turns)
         self._next_pss_s = float("-inf")
         self._n_read = self._n_missed = 0  #: processes whose memory was read, and processes that ended before
         self._random = Random()

@@ -7,13 +7,16 @@ afterwards, and if one started or ended, all are read again, a few times. If the
 reading with the fewest changes is used. A process that ended before its reading counts as the average of
 those with the same parent and name: their private memory, and half of their shared part, because the other
 half is in later readings of other processes. The number of such processes is returned.
+
+While other layouts are started, their processes share pages of files (interpreter, libraries) with those of
+the tree, and the PSS of the tree is too small. Then each page of a file counts once for the tree.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -47,8 +50,14 @@ class PssSeen:
 class PssReader:
     """Reader of the memory of processes below *proc*; *machine* as in platform.machine()."""
 
-    def __init__(self, proc: Path, machine: str) -> None:
+    def __init__(self, proc: Path, machine: str, *, counts_files_once: bool = False) -> None:
+        """Read below *proc*; *counts_files_once*: processes outside the tree do not share its files' pages.
+
+        Kernels before 5.4 have no proportional size of files' pages, and then it has no effect.
+        """
         self._proc = str(proc)
+        has_files_size = b"Pss_File" in (read_once(f"{proc}/self/smaps_rollup") or b"")
+        self._counts_files_once = counts_files_once and has_files_size
         self._table = ProcessTable(proc)
         self._calls = WaitingCalls(proc, machine)
 
@@ -66,6 +75,9 @@ class PssReader:
                 return None
             after = _with_memory(members())
             n_changes, (seen, is_whole) = len(before.keys() ^ after.keys()), _add_up(before, sizes)
+            if self._counts_files_once:
+                files_bytes = 1024 * self._files_kb(before)
+                seen = replace(seen, pss_bytes=seen.pss_bytes + files_bytes)
             if best is None or (not is_whole, n_changes) < best[0]:
                 best = (not is_whole, n_changes), seen
             if not n_changes:
@@ -91,8 +103,20 @@ class PssReader:
                 return None
             if text is None and not os.path.exists(f"{folder}/smaps_rollup") and os.path.exists(folder):
                 return None
-            found[named] = _parse(text or b"")
+            found[named] = _parse(text or b"", with_files=not self._counts_files_once)
         return found
+
+    def _files_kb(self, members: Members) -> int:
+        """Return the kB of all files' pages in *members*, each once.
+
+        That is the most that one process has of a mapping: processes of one tree have nearly the same pages
+        of their interpreter and libraries.
+        """
+        most: dict[bytes, int] = {}
+        for process in members.values():
+            for mapping, kb in _file_mappings(read_once(f"{self._proc}/{process.pid}/smaps") or b""):
+                most[mapping] = max(kb, most.get(mapping, 0))
+        return sum(most.values())
 
     def _is_in_vfork(self, child: ProcessStat) -> bool:
         """Return whether the parent waits in vfork for *child*, which uses its memory: a thread is in D."""
@@ -110,15 +134,34 @@ def _with_memory(members: Iterable[ProcessStat]) -> Members:
     return {(one.pid, one.started_ticks): one for one in members if one.state != "Z"}
 
 
-def _parse(text: bytes) -> tuple[int, int] | None:
-    """Return the proportional and the private size in kB from smaps_rollup; None: the process has ended."""
+def _file_mappings(smaps: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield the device, inode and offset of each mapping of a file, and the kB of its pages in memory."""
+    mapping, rss_kb = b"", 0
+    for line in smaps.splitlines():
+        name, _, rest = line.partition(b":")
+        if name == b"Rss":
+            rss_kb = int(rest.split()[0])
+        elif name == b"Anonymous" and mapping:  # pages that were written are not the file's any more
+            yield mapping, rss_kb - int(rest.split()[0])
+        elif b"-" in name and b" " in name:
+            _, _, offset, device, inode, *_ = line.split(None, 5)
+            mapping = b"" if inode == b"0" else b"%b %b %b" % (device, inode, offset)
+
+
+def _parse(text: bytes, *, with_files: bool = True) -> tuple[int, int] | None:
+    """Return the proportional and the private size in kB from smaps_rollup; None: the process has ended.
+
+    The proportional size is without the pages of files if they are counted apart.
+    """
     of = {
         name: int(rest.split()[0])
         for name, _, rest in (line.partition(b":") for line in text.splitlines()[1:])
     }
     if b"Pss" not in of:
         return None
-    return of[b"Pss"], of.get(b"Private_Clean", 0) + of.get(b"Private_Dirty", 0)
+    private_kb = of.get(b"Private_Clean", 0) + of.get(b"Private_Dirty", 0)
+    pss_kb = of[b"Pss"] - (0 if with_files else of[b"Pss_File"])
+    return pss_kb, min(private_kb, pss_kb)
 
 
 def _add_up(members: Members, sizes: Sizes) -> tuple[PssSeen, bool]:
