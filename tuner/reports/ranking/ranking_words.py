@@ -188,10 +188,10 @@ def noise_found(ranking: Ranking) -> list[str]:
     """Return a sentence on the host's noise, by source; none if the study cannot estimate it."""
     known_launch = ranking.noise.launch is not None and ranking.noise.launch.mean
     sources = (
-        ("window to window", ranking.noise.window),
-        ("launch to launch", ranking.noise.launch),
-        ("launch to launch, its window included", None if known_launch else ranking.noise.residual),
-        ("block to block", ranking.noise.drift),
+        ("between windows", ranking.noise.window),
+        ("between launches", ranking.noise.launch),
+        ("between launches (with that of their windows)", None if known_launch else ranking.noise.residual),
+        ("between blocks", ranking.noise.drift),
     )
     known = [f"{name} {_format_spread(sd)}" for name, sd in sources if sd is not None]
     return [f"Noise (standard deviation, {level_of(ranking)}): {', '.join(known)}."] if known else []
