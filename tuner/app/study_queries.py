@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tuner.study.strategy_driver import Recalled
 
 _ANOTHER_QUESTION = (
-    "This ranking uses another objective or other limits than the race, so the race did not choose its"
-    " launches for this question."
+    "This ranking uses another objective or other limits than the race. The race did not choose its launches"
+    " for this question, and its model does not estimate these figures, so they may differ a little."
 )
 _OTHER_BOXES = (
     "The result of the race is for all its hosts. This ranking uses some of them, so the race did not choose"
