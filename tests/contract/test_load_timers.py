@@ -25,7 +25,7 @@ PATIENCE_S = 60.0
 #: shorter than the shortest wait of epoll above 0, which is a millisecond
 WAIT_S = 0.0002
 EPOLL_S = 0.001
-#: runs the generator's `main` with a run of its own, which waits until one wait was short enough
+#: runs the generator's `main`, in which waits replace the requests until one wait is short enough
 GENERATOR = f"""
 import asyncio, sys, time
 from pathlib import Path

@@ -35,7 +35,8 @@ def overview(store: MemoryStore) -> Overview:
 
 @pytest.fixture(scope="module")
 def in_turns() -> Overview:
-    return overview(measured(heat_study(), box_with_places()))
+    """Items are whole, so that windows of 20 s are too short for ratios of 3 %."""
+    return overview(measured(heat_study(min_window_s=60.0), box_with_places()))
 
 
 def test_each_group_compares_its_layouts_with_the_best_one(in_turns: Overview) -> None:
@@ -44,7 +45,7 @@ def test_each_group_compares_its_layouts_with_the_best_one(in_turns: Overview) -
     assert seen.best == BEST
     assert len(seen.of(BEST)) == seen.n_groups - seen.n_without > 2
     for one in seen.turns:
-        assert one.ratio == pytest.approx(RATES[one.layout] / RATES[BEST], rel=0.05)
+        assert one.ratio == pytest.approx(RATES[one.layout] / RATES[BEST], rel=0.03)
     moments = [one.at_s for one in seen.of(BEST)]
     assert moments == sorted(moments)
 

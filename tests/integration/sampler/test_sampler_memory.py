@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -65,13 +66,15 @@ sys.stdin.read()
 """
 
 
-def test_beside_other_layouts_a_file_counts_once_for_each_layout(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", [None, "/dev/shm"])
+def test_beside_other_layouts_a_file_counts_once_for_each_layout(tmp_path: Path, folder: str | None) -> None:
     """Five processes read 64 MiB; two of them are the layout. A fifth of the file is PSS for each."""
-    (tmp_path / "library").write_bytes(bytes(64 * MIB))
     with ExitStack() as stack:
+        library = Path(stack.enter_context(TemporaryDirectory(dir=folder or tmp_path))) / "library"
+        library.write_bytes(bytes(64 * MIB))
         started = []
         for _ in range(5):
-            words = [sys.executable, "-c", READS_A_FILE, str(tmp_path / "library")]
+            words = [sys.executable, "-c", READS_A_FILE, str(library)]
             process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             stack.enter_context(process)
             started.append(process)

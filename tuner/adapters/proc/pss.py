@@ -53,11 +53,11 @@ class PssReader:
     def __init__(self, proc: Path, machine: str, *, counts_files_once: bool = False) -> None:
         """Read below *proc*; *counts_files_once*: processes outside the tree do not share its files' pages.
 
-        Kernels before 5.4 have no proportional size of files' pages, and then it has no effect.
+        Kernels before 5.4 have no proportional size without files' pages, and then it has no effect.
         """
         self._proc = str(proc)
-        has_files_size = b"Pss_File" in (read_once(f"{proc}/self/smaps_rollup") or b"")
-        self._counts_files_once = counts_files_once and has_files_size
+        has_size_without_files = b"Pss_Anon" in (read_once(f"{proc}/self/smaps_rollup") or b"")
+        self._counts_files_once = counts_files_once and has_size_without_files
         self._table = ProcessTable(proc)
         self._calls = WaitingCalls(proc, machine)
 
@@ -107,7 +107,7 @@ class PssReader:
         return found
 
     def _files_kb(self, members: Members) -> int:
-        """Return the kB of all files' pages in *members*, each once.
+        """Return the kB of all files' pages in *members*, shared memory included, each once.
 
         That is the most that one process has of a mapping: processes of one tree have nearly the same pages
         of their interpreter and libraries.
@@ -151,7 +151,7 @@ def _file_mappings(smaps: bytes) -> Iterator[tuple[bytes, int]]:
 def _parse(text: bytes, *, with_files: bool = True) -> tuple[int, int] | None:
     """Return the proportional and the private size in kB from smaps_rollup; None: the process has ended.
 
-    The proportional size is without the pages of files if they are counted apart.
+    The proportional size is without the pages of files and shared memory if they are counted apart.
     """
     of = {
         name: int(rest.split()[0])
@@ -160,7 +160,7 @@ def _parse(text: bytes, *, with_files: bool = True) -> tuple[int, int] | None:
     if b"Pss" not in of:
         return None
     private_kb = of.get(b"Private_Clean", 0) + of.get(b"Private_Dirty", 0)
-    pss_kb = of[b"Pss"] - (0 if with_files else of[b"Pss_File"])
+    pss_kb = of[b"Pss"] if with_files else of[b"Pss_Anon"]
     return pss_kb, min(private_kb, pss_kb)
 
 
