@@ -154,7 +154,22 @@ def test_requests_that_failed_are_reported_by_kind_once_the_launch_is_over(tmp_p
     ((slug, text),) = feeding.warnings
     assert slug == "requests-failed"
     assert text.startswith("1x1: ")
-    assert text.endswith(" 5xx")
+    assert text.endswith(" 5xx (last status: 503)")
+
+
+@pytest.mark.parametrize(
+    ("status", "slugs"), [("302 Found", ["requests-redirected"]), ("304 Not Modified", [])]
+)
+def test_redirects_are_reported_because_they_count_as_items(
+    tmp_path: Path, status: str, slugs: list[str]
+) -> None:
+    with running(says(answer(status=status))) as service:
+        feeding = Feeding(tmp_path, service.url)
+        with feeding.feeder.feeding(Layout(1, 1)):
+            wait_for(lambda: feeding.counts()[0] > 50)
+
+    assert [slug for slug, _ in feeding.warnings] == slugs
+    assert all("(status 302)" in text for _, text in feeding.warnings)
 
 
 def test_a_service_that_fails_always_is_reported_of_though_nothing_good_came_after(tmp_path: Path) -> None:

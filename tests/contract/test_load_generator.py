@@ -402,13 +402,17 @@ def test_a_failure_is_the_service_s_end_until_a_request_sent_after_it_is_done(tm
     totals.answered(200, 10, 5, 60)  # it was under way before anything failed: it tells nothing
     early = read_totals(tmp_path / "totals")
     totals.answered(200, 10, 40, 70)
+    totals.answered(301, 10, 50, 80)
+    totals.answered(304, 10, 50, 80)
+    totals.answered(404, 10, 50, 80)
     totals.close()
     late = read_totals(tmp_path / "totals")
 
     assert early.n_failed_since_done == early.n_failed == {"refused": 1, "5xx": 1, "timeout": 1, "closed": 1}
-    assert late.n_failed_since_done == {"closed": 1}
-    assert late.n_failed == early.n_failed
-    assert (late.n_done, late.n_failed_total, late.n_bytes) == (2, 4, 30)
+    assert late.n_failed_since_done == {"closed": 1, "4xx": 1}
+    assert late.n_failed == {**early.n_failed, "4xx": 1}
+    assert (late.n_done, late.n_failed_total, late.n_bytes) == (4, 5, 60)
+    assert (late.n_redirected, late.last_status) == (1, {3: 301, 4: 404, 5: 503})
 
 
 # Connections.

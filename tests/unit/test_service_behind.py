@@ -17,7 +17,7 @@ from tuner.core.errors import ConfigError
 from ..raising import raises
 from ..wording import key_of, wording
 
-FLAGS = ("--workers={processes}", "--threads={threads}", "--worker-class=gthread", "--no-control-socket")
+FLAGS = ("--workers={processes}", "--threads={threads}", "--worker-class=gthread")
 
 
 def typed(command: str, **more: str) -> ScriptSettings:
@@ -99,7 +99,7 @@ def test_a_script_is_read_to_its_last_command() -> None:
         service = typed(command)
 
         assert service.record == "gunicorn"
-        assert service.command[-9:] == ("gunicorn", "-w", "4", "app:app", "--preload", *FLAGS)
+        assert service.command[-8:] == ("gunicorn", "-w", "4", "app:app", "--preload", *FLAGS)
         assert 'export A="${{B}}"' in " ".join(service.command)
 
 

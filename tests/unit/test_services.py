@@ -100,7 +100,7 @@ def test_gunicorn_is_reported_by_its_environment_and_its_command_stays(
     )
     assert service.environment["GUNICORN_CMD_ARGS"] == (
         "--preload --name={{0}} --workers={processes} --threads={threads} --worker-class=gthread"
-        " --no-control-socket --statsd-host={TUNER_STATSD}"
+        " --statsd-host={TUNER_STATSD}"
     )
     assert (service.programs, service.probe.kind, service.feeder.kind) == ("one", "statsd", "http")
     assert service.feeder.url == "http://127.0.0.1:8000/"
@@ -112,10 +112,107 @@ def test_what_the_command_says_itself_is_answered_by_flags_at_its_end() -> None:
 
     assert service.command == (
         *("gunicorn", "app:app", "-w", "3", "-b", "0.0.0.0:9000"),
-        *("--workers={processes}", "--threads={threads}", "--worker-class=gthread", "--no-control-socket"),
+        *("--workers={processes}", "--threads={threads}", "--worker-class=gthread"),
     )
     assert service.environment["GUNICORN_CMD_ARGS"] == "--statsd-host={TUNER_STATSD}"
     assert service.feeder.url == "http://127.0.0.1:9000/"
+
+
+@pytest.mark.parametrize(
+    ("version", "has_option"), [("20.1.0", False), ("25.0.3", False), ("25.1.0", True), ("27.0.1", True)]
+)
+def test_gunicorn_gets_only_options_that_its_version_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, has_option: bool
+) -> None:
+    """The version is that of the Python in the first line of the program."""
+    metadata = tmp_path / "packages" / f"gunicorn-{version}.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text(f"Metadata-Version: 2.1\nName: gunicorn\nVersion: {version}\n")
+    program = tmp_path / "gunicorn"
+    program.write_text(f"#!{sys.executable}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", str(metadata.parents[1]))
+
+    by_variable, by_flags = typed(f"{program} app:app").service, typed(f"{program} app:app -w 3").service
+
+    assert ("--no-control-socket" in by_variable.environment["GUNICORN_CMD_ARGS"].split()) == has_option
+    assert ("--no-control-socket" in by_flags.command) == has_option
+
+
+@pytest.mark.parametrize(
+    ("file", "form"),
+    [
+        ("worker_class = 'gevent'\n", "gevent"),
+        ("worker_class = 'sync'\n", "sync"),
+        ("worker_class = 'sync'\nthreads: int = 4\n", "gthread"),
+        ("worker_class = 'uvicorn.workers.UvicornWorker'\n", "uvicorn.workers"),
+        ("worker_class = 'sync'\nworker_class = 'gevent'\nbind = '0.0.0.0:8000'\n", "gevent"),
+        ("def post_fork(server, worker):\n    worker_class = 'gevent'\n", "gthread"),
+        ("threads = 4\nworker_class = None\n", "gthread"),
+        ("worker_class = (\n", "gthread"),  # gunicorn itself rejects it
+    ],
+)
+def test_the_worker_class_of_gunicorn_may_stand_in_its_configuration_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, form: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gunicorn.conf.py").write_text(file)
+    (tmp_path / "other.py").write_text("worker_class = 'asgi'\n")
+
+    assert form_of("gunicorn app:app") == form
+    assert form_of("gunicorn app:app -c gunicorn.conf.py") == form
+    assert form_of("gunicorn app:app -c other.py") == "asgi"
+    assert form_of("gunicorn app:app -c other.py -k sync") == "sync"
+    assert "computed-in-file" not in typed("gunicorn app:app").service.cautions
+
+
+def form_of(command: str) -> str:
+    """The worker class that tuner gives to gunicorn."""
+    service = typed(command).service
+    words = [*service.environment.get("GUNICORN_CMD_ARGS", "").split(), *service.command]
+    (name,) = (word.partition("=")[2] for word in words if word.startswith("--worker-class="))
+    return {"uvicorn.workers.UvicornWorker": "uvicorn.workers"}.get(
+        name, "gthread" if "--threads={threads}" in words else name
+    )
+
+
+def test_a_worker_class_that_code_computes_is_a_warning_unless_the_command_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gunicorn.conf.py").write_text(
+        "import os\nworker_class = 'gevent'\nif os.environ.get('X'):\n    worker_class = 'sync'\n"
+    )
+
+    found = typed("gunicorn app:app").service
+
+    assert found.cautions["computed-in-file"] == wording("services.computed-in-file")
+    assert "computed-in-file" not in typed("gunicorn app:app -k gevent").service.cautions
+
+
+def test_what_else_a_file_of_gunicorn_sets_is_respected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "gunicorn.conf.py"
+    assert typed("gunicorn app:app").service.ready is not None
+    file.write_text("loglevel = 'warning'\n")
+    assert typed("gunicorn app:app").service.ready is None  # the line that it would wait for is not logged
+    file.write_text("logger_class = 'app.JsonLogger'\n")
+    assert typed("gunicorn app:app").service.probe.kind == "generator"
+    file.write_text("daemon = True\n")
+    with raises(ConfigError, wording("services.daemon-in-a-file")):
+        typed("gunicorn app:app")
+    file.write_text("daemon = False\n")
+    assert typed("gunicorn app:app").service.record == "gunicorn"
+
+
+@pytest.mark.parametrize(
+    "command", ["docker run --rm image gunicorn app:app", "kubectl exec pod -- run", "systemctl start app"]
+)
+def test_what_a_daemon_starts_is_refused(command: str) -> None:
+    with raises(ConfigError, wording("services.started-elsewhere", program=command.split()[0])):
+        typed(command)
 
 
 def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variants(tmp_path: Path) -> None:
@@ -366,7 +463,7 @@ def test_a_study_continues_with_its_command_and_what_else_was_typed_is_as_it_was
 def test_flags_go_to_the_service_and_not_to_what_runs_it(typed_words: str, started: str | None) -> None:
     service = typed(typed_words).service
 
-    flags = "--workers={processes} --threads={threads} --worker-class=gthread --no-control-socket"
+    flags = "--workers={processes} --threads={threads} --worker-class=gthread"
     assert " ".join(service.command) == (started or typed_words).replace("FLAGS", flags)
 
 

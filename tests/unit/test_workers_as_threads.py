@@ -15,7 +15,7 @@ from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.search.growth import Scout, walk
 from tuner.reports.services import render_service
 from tuner.services.derived.rollouts import rollout_of
-from tuner.services.expansion import expand_service
+from tuner.services.expansion import Surroundings, expand_service
 from tuner.services.granian import SERVICE
 
 from ..wording import wording
@@ -31,7 +31,8 @@ def is_off(command: Sequence[str], _environment: Mapping[str, str]) -> bool:
 
 
 def section(command: str, **more: Any) -> dict[str, Any]:
-    return expand_service(SERVICE, {"kind": "granian", "command": command, **more}, {}, None, is_off)
+    asked = {"kind": "granian", "command": command, **more}
+    return expand_service(SERVICE, asked, {}, None, Surroundings(is_off))
 
 
 def settings(asked: Mapping[str, Any], *layouts: str) -> Settings:

@@ -191,6 +191,22 @@ def interpreter_facts(
     return {"worker_python": f"{implementation} {version}", "worker_gil": "on" if has_gil else "off"}
 
 
+def package_version(
+    package: str, command: Sequence[str], environment: Mapping[str, str], directory: str | None
+) -> tuple[int, ...]:
+    """Return the numbers of *package*'s version in the Python of a worker; empty if unknown.
+
+    The other arguments are those of `interpreter_facts`.
+    """
+    question = f"import importlib.metadata as m, json; print(json.dumps([m.version({package!r})]))"
+    try:
+        (found,) = ask_interpreter(question, command, environment, directory)
+    except ValueError:
+        return ()
+    numbers = re.match(r"\d+(?:\.\d+)*", found)
+    return tuple(map(int, numbers[0].split("."))) if numbers else ()
+
+
 def ask_interpreter(
     question: str, command: Sequence[str], environment: Mapping[str, str], directory: str | None
 ) -> Sequence[Any]:

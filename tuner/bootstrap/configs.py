@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.config.document import Place
     from tuner.config.load import DocumentLook, Given
     from tuner.config.settings import Settings
-    from tuner.services.expansion import GilIsOff
+    from tuner.services.expansion import GilIsOff, VersionOf
     from tuner.services.record import Service
 
 _COMMAND = ("service", "command")
@@ -109,7 +109,7 @@ def _expand(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: Pa
         return asked
     from tuner.config.variants import script_with_variants
     from tuner.services.catalogue import known_services
-    from tuner.services.expansion import Unclear, expand_service
+    from tuner.services.expansion import Surroundings, Unclear, expand_service
 
     services = known_services()
     if kind not in services:
@@ -119,7 +119,13 @@ def _expand(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: Pa
     environment = {**os.environ, **_of_file(asked, folder)}
     section = script_with_variants(_as_it_runs(asked, services[kind], environment, folder), folder)
     try:
-        return expand_service(services[kind], section, environment, variants, _gil_is_off(asked, folder))
+        return expand_service(
+            services[kind],
+            section,
+            environment,
+            variants,
+            Surroundings(_gil_is_off(asked, folder), _version_of(asked, folder), _reader(asked, folder)),
+        )
     except Unclear as error:
         below = ("study", "variants") if error.key == "variants" else (error.key,)
         raise Misplaced(error.problem, below) from error
@@ -157,7 +163,11 @@ def _as_it_runs(
 
 def _script_as_it_runs(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the section of a script: ``A=1 worker`` runs by ``env``, and a web server gets a feeder."""
+    from tuner.config.fields import Misplaced
+
     words = _words_of(asked.get("command"))
+    if words and (why := cannot_watch(parse_command(words))):
+        raise Misplaced(why, ("command",))
     if words is not None and is_assignment(words[0]) and len(words) > 1:
         asked = {**asked, "command": ["env", *words]}
     return asked if asked["kind"] == "script" else web_script(asked, words or ())
@@ -200,17 +210,47 @@ def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
 def _gil_is_off(asked: Mapping[str, Any], folder: Path) -> GilIsOff:
     """Return a function that runs a command's Python in the directory of *asked*, to check its GIL."""
     from tuner.adapters.provenance import interpreter_facts
-    from tuner.config.document import with_home
 
     def is_off(command: Sequence[str], environment: Mapping[str, str]) -> bool:
-        named = asked.get("directory")
         try:
-            directory = str(folder / with_home(Path(named))) if isinstance(named, str) else None
+            directory = _directory_of(asked, folder)
         except ValueError:  # the check of the settings reports it
             return False
         return interpreter_facts(command, environment, directory).get("worker_gil") == "off"
 
     return is_off
+
+
+def _version_of(asked: Mapping[str, Any], folder: Path) -> VersionOf:
+    """Return a function that runs a command's Python in the directory of *asked*, to read a version."""
+    from tuner.adapters.provenance import package_version
+
+    def version_of(package: str, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, ...]:
+        try:
+            return package_version(package, command, environment, _directory_of(asked, folder))
+        except ValueError:  # the check of the settings reports it
+            return ()
+
+    return version_of
+
+
+def _reader(asked: Mapping[str, Any], folder: Path) -> Callable[[str], str | None]:
+    """Return a function that reads a file by its path in the directory of *asked*."""
+
+    def read(path: str) -> str | None:
+        try:
+            return (Path(_directory_of(asked, folder) or "") / path).read_text(encoding="utf-8")
+        except (OSError, ValueError):  # the service reports it
+            return None
+
+    return read
+
+
+def _directory_of(asked: Mapping[str, Any], folder: Path) -> str | None:
+    from tuner.config.document import with_home
+
+    named = asked.get("directory")
+    return str(folder / with_home(Path(named))) if isinstance(named, str) else None
 
 
 def _refuse_misspelt(asked: Mapping[str, Any], settings: Sequence[str]) -> None:

@@ -153,8 +153,25 @@ def _of_first_line(line: str) -> list[str]:
     return words if words and PurePath(words[0]).name in SHELLS else []
 
 
+#: programs that have the service started by a daemon, so that it does not belong to tuner's processes
+_STARTED_ELSEWHERE = {
+    **dict.fromkeys(
+        ("docker", "docker-compose", "podman", "podman-compose", "nerdctl", "kubectl"),
+        "in a container, where tuner can neither watch nor stop its processes: give the command that the"
+        " container runs, and run tuner in that image (docs/containers.md)",
+    ),
+    **dict.fromkeys(
+        ("systemctl",),
+        "by the system's service manager, so that tuner can neither watch nor stop its processes: use the"
+        " command of its unit, as tuner init --from UNIT.service does",
+    ),
+}
+
+
 def cannot_watch(taken: CommandWords) -> str:
-    """Return, as a clause, why tuner cannot measure a command that changes the user; empty: it can."""
+    """Return, as a clause, why tuner cannot watch the processes of a command; empty: it can."""
+    if where := _STARTED_ELSEWHERE.get(taken.program):
+        return f"{taken.program} starts the service {where}"
     if not taken.is_as_user or os.geteuid() == 0:
         return ""
     return (

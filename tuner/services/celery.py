@@ -30,7 +30,7 @@ from tuner.services.redis_queue import (
 )
 
 _POOL, _CONCURRENCY = "CELERY_WORKER_POOL", "CELERY_WORKER_CONCURRENCY"
-_READY = {"kind": "log", "pattern": r"\bready\.$"}
+_READY = {"kind": "log", "pattern": r"\bready\.(\W|$)"}
 #: to the node alone: a pool that is told to end, too, loses what is in hand
 _STOP = {"signal": "TERM", "wait": "120s", "as_group": "no"}
 _PREFORK = ("prefork", "processes")

@@ -10,6 +10,7 @@ from typing import Any
 
 from tuner.core.errors import ConfigError
 from tuner.core.messages.service import (
+    computed_in_file,
     describe_queue,
     failures_counted,
     loses_at_stop,
@@ -23,6 +24,18 @@ from tuner.services.running import escape_fields
 
 #: whether the Python that a command runs has its GIL off, by its words and its environment
 GilIsOff = Callable[[Sequence[str], Mapping[str, str]], bool]
+#: version of a package in the Python that a command runs, by its words and its environment; empty: unknown
+VersionOf = Callable[[str, Sequence[str], Mapping[str, str]], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Answers about the host of a service; by default, nothing is known."""
+
+    gil_is_off: GilIsOff = lambda _words, _environment: False
+    version_of: VersionOf = lambda _package, _words, _environment: ()
+    #: text of a file, by its path in the service's folder; None: it cannot be read
+    read: Callable[[str], str | None] = lambda _path: None
 
 
 class Unclear(ConfigError):
@@ -38,7 +51,7 @@ def expand_service(
     asked: Mapping[str, Any],
     environment: Mapping[str, str],
     variants: Sequence[str] | None,
-    gil_is_off: GilIsOff = lambda _words, _environment: False,
+    around: Surroundings | None = None,
 ) -> dict[str, Any]:
     """Return the section of a script: the user's section, *asked*, completed from the record *service*.
 
@@ -50,14 +63,15 @@ def expand_service(
         asked: the config's service section.
         environment: the environment that the service inherits: tuner's, and the environment file's.
         variants: the forms to compare, or the user's own variants; None: the form of the command.
-        gil_is_off: queries the command's Python, if the form depends on it.
+        around: answers about the host, if a form or an option depends on them; None: nothing is known.
 
     Raises:
         Unclear: a form, a probe or a variable conflicts with the record, or there is no command.
     """
+    around = around or Surroundings()
     if asked.get("variants") is not None:
-        return _with_own_variants(service, asked, environment, gil_is_off)
-    user = _user(service, asked, environment)
+        return _with_own_variants(service, asked, environment, around)
+    user = _user(service, asked, environment, around.read)
     settings = {one.name: value for one in service.settings if (value := one.value(user.command)) is not None}
     _check(service, user.command, settings, asked)
     feeder = asked.get("feeder")
@@ -70,16 +84,25 @@ def expand_service(
     of_queue = _queue_additions(service, user.command, asked)
     if of_queue != Told():
         warn(*describe_queue(service.name, _added_by(of_queue)))
-    if any(form.without_gil for form in forms) and gil_is_off(started, {**environment, **user.variables}):
+    everything = {**environment, **user.variables}
+    if any(form.without_gil for form in forms) and around.gil_is_off(started, everything):
         forms = [form.without_gil or form for form in forms]
         if any(form.workers == "threads" for form in forms):
             warn(*workers_are_threads(service.name))
     section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
+    always = service.always
+    if always.since and around.version_of(service.package, started, everything) < always.since:
+        always = Told()
+    if variants is None and (file := user.command.file) is not None:
+        for option in sorted(file.unclear & service.told_apart.keys()):
+            instead = service.told_apart[option]
+            if user.command.said(option, instead) is None:
+                warn(*computed_in_file(service.name, file.name, instead, names[0]))
     if losses := [(form.name, form.loses) for form in forms if form.loses]:
         warn(*loses_at_stop(service.name, losses))
     counted = None
     if not isinstance(asked.get("probe"), Mapping):
-        counted = _counted(service, asked.get("probe"), names)
+        counted = _counted(service, user.command, asked.get("probe"), names)
         section["probe"] = dict(counted.section(user.command, settings))
         _check_counted(section["probe"], feeder)
         if counted.cost_warning:
@@ -97,7 +120,9 @@ def expand_service(
     data = {
         name: {
             **_own_first(form.section(), asked),
-            **_command_of_form(service, form, counted, user, of_queue),
+            **_command_of_form(
+                service, form, user, always, of_queue, Told() if counted is None else counted.told
+            ),
         }
         for name, form in zip(names, forms, strict=True)
     }
@@ -146,7 +171,12 @@ class _User:
         return _texts(self.environment)
 
 
-def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, str]) -> _User:
+def _user(
+    service: Service,
+    asked: Mapping[str, Any],
+    inherited: Mapping[str, str],
+    read: Callable[[str], str | None],
+) -> _User:
     own = asked.get("environment")
     if own is not None and not isinstance(own, Mapping):
         raise Unclear("environment", "should be a mapping, as NAME: value")
@@ -159,6 +189,7 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
     everything = {**inherited, **_texts(environment)}
     before, words = before_program(taken, service)
     command = Command(words, everything, given, is_module=taken.is_module, grammar=service.grammar)
+    command = replace(command, file=service.of_file(command, read))
     return _User(command, before, environment, names, taken.hides_environment)
 
 
@@ -181,7 +212,10 @@ def _own_first(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str
 
 
 def _with_own_variants(
-    service: Service, asked: Mapping[str, Any], environment: Mapping[str, str], gil_is_off: GilIsOff
+    service: Service,
+    asked: Mapping[str, Any],
+    environment: Mapping[str, str],
+    around: Surroundings,
 ) -> dict[str, Any]:
     """Return the user's own variants (interpreters, allocators), each expanded as the service would be."""
     own = asked["variants"]
@@ -199,7 +233,7 @@ def _with_own_variants(
             other = {**other, "stop": {**asked["stop"], **other["stop"]}}
         try:
             asked_of_it = {**plain, **other, "environment": merged}
-            one = expand_service(service, asked_of_it, environment, None, gil_is_off)
+            one = expand_service(service, asked_of_it, environment, None, around)
         except Unclear as error:
             raise Unclear(error.key, f"of variant {name}: {error.problem}") from error
         keys = ("command", "environment", *_OF_VARIANT)
@@ -299,7 +333,8 @@ def _forms(service: Service, command: Command, variants: Sequence[str] | None) -
     if variants is None:
         asked = service.form_of(command) or names[0]
         if (form := service.form(asked)) is None:
-            raise Unclear("command", f"names the form {asked}; expected one of {', '.join(names)}")
+            advice = f". {service.other_form}" if service.other_form else ""
+            raise Unclear("command", f"names the form {asked}; expected one of {', '.join(names)}{advice}")
         return [form]
     forms = []
     for name in variants:
@@ -309,9 +344,9 @@ def _forms(service: Service, command: Command, variants: Sequence[str] | None) -
     return forms
 
 
-def _counted(service: Service, name: Any, forms: Sequence[str]) -> Counted:
+def _counted(service: Service, command: Command, name: Any, forms: Sequence[str]) -> Counted:
     if name is None:
-        if (counted := service.counted_by(*forms)) is None:
+        if (counted := service.counted_by(*forms, command=command)) is None:
             raise Unclear("probe", f"no probe counts {', '.join(forms)} together; measure one at a time")
         return counted
     names = [counted.name for counted in service.probes]
@@ -328,10 +363,8 @@ def _near(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _command_of_form(
-    service: Service, form: Form, counted: Counted | None, user: _User, of_queue: Told
-) -> dict[str, Any]:
-    """Return the command and the environment of a form."""
+def _command_of_form(service: Service, form: Form, user: _User, *additions: Told) -> dict[str, Any]:
+    """Return the command and the environment of a form, with the *additions* to the command."""
     command, variables = user.command, user.variables
     started = form.words(command)
     if started is None:
@@ -340,7 +373,7 @@ def _command_of_form(
     assigned = [f"{name}={value}" for name, value in taken.assigned.items()]
     words = list(taken.whole)
     environment: dict[str, str] = {}
-    for one in (form.layout, service.always, of_queue, *([] if counted is None else [counted.told])):
+    for one in (form.layout, *additions):
         is_by_flags = one.by_flags(command) or (user.hides_environment and bool(one.flags))
         if is_by_flags:
             at = words.index("--") if "--" in words else len(words)  # words after it are not options

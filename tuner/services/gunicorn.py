@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Callable, Iterator, Mapping
 
 from tuner.core.domain.service import OsThreads
 from tuner.services.http_address import (
@@ -13,7 +14,7 @@ from tuner.services.http_address import (
     url_of_address,
     url_setting,
 )
-from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
+from tuner.services.record import Command, Counted, Form, Grammar, OfFile, Section, Service, Told
 
 _CMD_ARGS = "GUNICORN_CMD_ARGS"
 _LAYOUT_OPTIONS = ("-w", "--workers", "--threads", "-k", "--worker-class", "--worker-connections")
@@ -51,6 +52,66 @@ def _form(
         ready=_READY,
         stop=_STOP,
     )
+
+
+#: settings in a configuration file, which is Python, and the options for the same
+_OF_FILE = {
+    "worker_class": "--worker-class",
+    "threads": "--threads",
+    "loglevel": "--log-level",
+    "errorlog": "--error-logfile",
+    "logconfig": "--log-config",
+    "logconfig_json": "--log-config-json",
+    "logconfig_dict": "--log-config",
+    "syslog": "--log-syslog",
+    "logger_class": "--logger-class",
+    "statsd_prefix": "--statsd-prefix",
+    "daemon": "--daemon",
+    "reload": "--reload",
+}
+
+
+def _of_file(command: Command, read: Callable[[str], str | None]) -> OfFile | None:
+    """Return the settings in the configuration file that are literals."""
+    named = command.said("-c", "--config") or "./gunicorn.conf.py"
+    text = None if named.startswith("python:") else read(named.removeprefix("file:"))
+    if text is None:
+        return None
+    try:
+        statements = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return None  # gunicorn itself rejects it
+    values: dict[str, str] = {}
+    unclear: set[str] = set()
+    for name, value in (pair for statement in statements for pair in _assigned_in(statement)):
+        if (option := _OF_FILE.get(name)) is None:
+            continue
+        values.pop(option, None)
+        unclear.discard(option)
+        try:
+            literal = None if value is None else ast.literal_eval(value)
+        except ValueError:
+            value = None
+        if value is None:
+            unclear.add(option)
+        elif literal is not None:
+            values[option] = str(literal)
+    return OfFile(named, values, frozenset(unclear))
+
+
+def _assigned_in(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the names that a statement of a module assigns, each with its value; None: code decides it."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((target.id, value) for target in targets if isinstance(target, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            yield name, value
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return
+        case _:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id, None
 
 
 def _form_of(command: Command) -> str | None:
@@ -117,6 +178,7 @@ SERVICE = Service(
         ),
     ),
     form_of=_form_of,
+    other_form="For another worker class, add --service web, and write -w {processes} into the command",
     grammar=Grammar(
         abbreviations=True,
         whole=("--log-config",),
@@ -139,10 +201,14 @@ SERVICE = Service(
                 ("--statsd-host",),
             ),
             forms=("gthread", "sync", "gevent"),  # event loops send nothing to statsd
+            # gunicorn uses its logger for statsd only in place of its usual logger
+            works=lambda command: command.said("--logger-class") is None,
         ),
         BY_GENERATOR,
     ),
     feeder=http_feeder,
+    of_file=_of_file,
+    told_apart={"--worker-class": "-k"},
     joined=(_CMD_ARGS,),
     logs=_logs,
     refused={
@@ -150,7 +216,8 @@ SERVICE = Service(
         "--daemon": "a daemon is not stopped with its launch; leave it out",
         "--reload": "it watches files and restarts workers; leave it out",
     },
-    always=Told({_CMD_ARGS: "--no-control-socket"}, ("--no-control-socket",), _LAYOUT_OPTIONS),
+    package="gunicorn",
+    always=Told({_CMD_ARGS: "--no-control-socket"}, ("--no-control-socket",), _LAYOUT_OPTIONS, since=(25, 1)),
     measuring_only=("--no-control-socket",),
     gate="feed",
     gate_reason=GATE_REASON,
@@ -159,6 +226,7 @@ SERVICE = Service(
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
         "A worker keeps its connections: tuner spreads them evenly, unless you add --connections kept.",
-        "tuner's numbers override those in gunicorn.conf.py. tuner finds a bind there once it listens.",
+        "tuner's numbers override those in gunicorn.conf.py. Its worker class and log level count if they are"
+        " plain values. tuner finds a bind there once it listens.",
     ),
 )

@@ -65,6 +65,19 @@ class Grammar:
 
 
 @dataclass(frozen=True, slots=True)
+class OfFile:
+    """The options that a service's configuration file sets, as far as tuner can read them."""
+
+    name: str  #: name of the file, as in the command
+    values: Mapping[str, str]  #: text of each option, as in a command
+    unclear: frozenset[str] = frozenset()  #: options that code in the file computes
+
+    def value(self, *names: str) -> str | None:
+        """Return the value of an option by its *names*; None: the file does not set it, or computes it."""
+        return next((self.values[name] for name in names if name in self.values), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """The user's command, parsed without running it or reading a file."""
 
@@ -72,6 +85,7 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)  #: what it will find, tuner's own included
     given: Mapping[str, str] = field(default_factory=dict)  #: the record's settings that the user has set
     is_module: bool = False  #: the first of the words names a module, which Python runs
+    file: OfFile | None = None  #: the options in its configuration file; None: it has none that is known
     grammar: Grammar = field(default_factory=Grammar)  #: the record's
 
     def option(self, *names: str) -> str | None:
@@ -85,20 +99,22 @@ class Command:
         return self.option(*names) is not None
 
     def said(self, *names: str) -> str | None:
-        """Return the same as `option`, else the value of the variables that the program reads."""
+        """Return the same as `option`, else the value of the variables or of the file that it reads."""
         for words in (self.words, self._more_words()):
             if (found := self._in(words, names)[1]) is not None:
                 return found
-        return next((self.environment[name] for name in self._variables(names)), None)
+        variables = (self.environment[name] for name in self._variables(names))
+        return next(variables, None if self.file is None else self.file.value(*names))
 
     def said_by(self, *names: str) -> str | None:
-        """Return the name of the option as written, or of the variable that sets it."""
+        """Return the name of the option as written, or of the variable or file that sets it."""
         if (written := self._in(self.words, names)[0]) is not None:
             return written
         if (written := self._in(self._more_words(), names)[0]) is not None:
             return f"{self.grammar.words_in} with {written}"
         on = (name for name in self._variables(names) if self.environment[name].lower() not in _OFF)
-        return next(on, None)
+        in_file = None if self.file is None else self.file.value(*names)
+        return next(on, self.file.name if self.file and in_file and in_file.lower() not in _OFF else None)
 
     def _in(self, words: tuple[str, ...], names: tuple[str, ...]) -> tuple[str | None, str | None]:
         """Return the last of the options among *words*, as written, and its value."""
@@ -158,6 +174,8 @@ class Told:
     flags: tuple[str, ...] = ()  #: `GIVEN` in one stands for the value that the command has for *set_by*
     set_by: tuple[str, ...] = ()  #: options of the command that variables lose against
     besides: Mapping[str, str] = field(default_factory=dict)  #: variables that flags do not stand for
+    #: version of the service's package that first accepts it; with an older or unknown one it is left out
+    since: tuple[int, ...] = ()
 
     def by_flags(self, command: Command) -> bool:
         """Return whether *command* needs the flags."""
@@ -252,6 +270,8 @@ class Counted:
     told: Told = field(default_factory=Told)  #: what the service needs to be told for it
     forms: tuple[str, ...] = ()  #: those that it counts; empty: every one
     counts_too: str = ""  #: what it takes for items that are none, as it cannot tell; printed before a study
+    #: whether it counts the items of this command; the user may name it all the same
+    works: Callable[[Command], bool] = lambda _command: True
     cost_warning: str = ""  #: told before a study, where counting costs the service over 1 % of an item
 
 
@@ -267,7 +287,13 @@ class Service:
     forms: tuple[Form, ...]  #: the first is for a command that asks for none
     probes: tuple[Counted, ...]  #: the first that counts the form is used unless the user names another
     form_of: Callable[[Command], str | None] = lambda _command: None  #: the form that the command asks for
+    other_form: str = ""  #: advice for a command that asks for another form
     grammar: Grammar = field(default_factory=Grammar)  #: how its parser reads the command's options
+    #: reads the options in the command's configuration file, with a function that returns the text of a file,
+    #: or None if it cannot be read
+    of_file: Callable[[Command, Callable[[str], str | None]], OfFile | None] = lambda _command, _read: None
+    #: options of the file for which a warning is printed if code computes them, and the option to add
+    told_apart: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[Setting, ...] = ()
     #: what feeds it, from the settings; None: nothing does, and *unfed* says what the user has to do
     feeder: Callable[[Command, Mapping[str, str]], Section | None] = lambda _command, _settings: None
@@ -288,6 +314,7 @@ class Service:
     names: Mapping[str, str] = field(default_factory=dict)
     #: whether it logs the lines that its forms' ready checks wait for; else nothing is waited for
     logs: Callable[[Command], bool] = lambda _command: True
+    package: str = ""  #: Python package whose version decides about a `Told.since`
     refused: Mapping[str, str] = field(default_factory=dict)  #: options it cannot be measured with, and why
     always: Told = field(default_factory=Told)  #: in every form: names and files that are unique per launch
     measuring_only: tuple[str, ...] = ()  #: variables and flags of *always* that are left out in production
@@ -302,10 +329,13 @@ class Service:
     idle_connections: Told | None = None
     advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
 
-    def counted_by(self, *forms: str) -> Counted | None:
-        """Return the default probe that counts all of *forms*; None: no probe counts them together."""
+    def counted_by(self, *forms: str, command: Command | None = None) -> Counted | None:
+        """Return the default probe that counts all of *forms* of *command* (None: of a usual one).
+
+        None: no probe counts them together.
+        """
         counting = (one for one in self.probes if not one.forms or set(forms) <= set(one.forms))
-        return next(counting, None)
+        return next((one for one in counting if command is None or one.works(command)), None)
 
     def separator(self, variable: str) -> str:
         """Return the separator between the parts of a joined *variable*."""

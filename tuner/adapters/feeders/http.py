@@ -51,7 +51,7 @@ from tuner.core.domain.load import (
 )
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.messages.service import address_found, certificate_unchecked, requests_failed
+from tuner.core.messages.service import address_found, certificate_unchecked, redirected, requests_failed
 from tuner.core.text.http_request import HttpUrl, parse_url
 from tuner.core.text.safe_text import redact
 
@@ -430,7 +430,7 @@ class HttpFeeder:
             self._warn(*address_found(url, before))
 
     def _report(self, layout: Layout, totals: Totals) -> None:
-        """Warn if many requests failed, but ignore failures after the last good answer."""
+        """Warn if many requests failed or were redirected, but ignore failures after the last good answer."""
         failed = dict(totals.n_failed)
         if totals.n_done:
             for kind, n in totals.n_failed_since_done.items():
@@ -438,4 +438,6 @@ class HttpFeeder:
         n_failed = sum(failed.values())
         n = totals.n_done + n_failed
         if n_failed > MANY_FAILED_RATIO * n:
-            self._warn(*requests_failed(layout, n_failed, n, failed))
+            self._warn(*requests_failed(layout, n_failed, n, failed, totals.last_status))
+        if totals.n_redirected > MANY_FAILED_RATIO * totals.n_done:
+            self._warn(*redirected(layout, totals.n_redirected, totals.n_done, totals.last_status[3]))

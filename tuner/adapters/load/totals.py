@@ -15,10 +15,12 @@ from tuner.core.domain.requests import N_BUCKETS, ConnectionSpread, Latencies, b
 #: kinds of failures: no connection; connection lost before the end of the answer; no answer in time; invalid
 #: HTTP; status 400 to 499; status 500 and above; not sent, because too many requests were unanswered
 KINDS = ("refused", "closed", "timeout", "garbage", "4xx", "5xx", "overdue")
-_MAGIC = int.from_bytes(b"tunload3", "little")
+_MAGIC = int.from_bytes(b"tunload4", "little")
 _BYTES, _DONE, _FAILED = 1, 2, 3  #: positions in words of 8 bytes; the first word is the magic number
 _UNANSWERED = _FAILED + len(KINDS)  #: failures by kind since the last successful request was sent
-_LATENCIES = _UNANSWERED + len(KINDS)
+_REDIRECTED = _UNANSWERED + len(KINDS)  #: answers with a status of 300 to 399, except 304
+_LAST_STATUS = _REDIRECTED + 1  #: last status of these, and of 400 to 499, and of 500 and above; 0: none
+_LATENCIES = _LAST_STATUS + 3
 #: ns counted, ns starved, ns waiting, number of workers; then ns of each worker
 _SPREAD = _LATENCIES + N_BUCKETS
 #: after the workers, one word for each client: the time at which its request was due, or 0
@@ -45,6 +47,9 @@ class Totals:
     #: stopped
     n_failed_since_done: Mapping[str, int]
     n_bytes: int  #: bytes of complete answers
+    n_redirected: int  #: part of n_done answered by a redirect
+    #: last status of each class that is no success: 3 (redirects), 4 and 5
+    last_status: Mapping[int, int]
     latencies: Latencies  #: latencies of successful requests
     #: due times of the requests under way, in ns of ``time.monotonic_ns()``
     due_ns: tuple[int, ...] = ()
@@ -96,7 +101,10 @@ class TotalsWriter:
         """Count one complete answer, received at *now_ns*, to a request that was due at *due_ns*."""
         words = self._words
         words[_BYTES] += n_bytes
+        if status >= 300 and status != 304:
+            words[_LAST_STATUS + min(status // 100, 5) - 3] = status
         if status < 400:
+            words[_REDIRECTED] += status >= 300 and status != 304
             words[_DONE] += 1
             words[_LATENCIES + bucket_of(now_ns - due_ns)] += 1
             while self._unanswered and self._unanswered[0][0] < due_ns:
@@ -152,8 +160,12 @@ def read_totals(path: Path) -> Totals:
     return Totals(
         n_done=words[_DONE],
         n_failed=_by_kind(words[_FAILED:_UNANSWERED]),
-        n_failed_since_done=_by_kind(words[_UNANSWERED:_LATENCIES]),
+        n_failed_since_done=_by_kind(words[_UNANSWERED:_REDIRECTED]),
         n_bytes=words[_BYTES],
+        n_redirected=words[_REDIRECTED],
+        last_status={
+            place: status for place, status in enumerate(words[_LAST_STATUS:_LATENCIES], start=3) if status
+        },
         latencies=Latencies.of(counts[_LATENCIES:_SPREAD]),
         due_ns=tuple(due for due in counts[under_way:] if due),
         spread=ConnectionSpread(

@@ -256,12 +256,43 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
 
 
 @warning(
+    "computed-in-file",
+    "tuner reads the configuration file of a service without running it, so a value that code computes is "
+    "unknown.",
+    "Add the printed option to the command, with the value that production uses.",
+)
+def computed_in_file(service: str, file: str, option: str, form: str) -> str:
+    return f"{file} computes {option} of {service}; tuner measures {form}"
+
+
+@warning(
     "requests-failed",
     "More than 1 % of the HTTP requests failed. A request is `closed` if its connection broke, and "
     "`garbage` if its answer is not HTTP. An `overdue` request was not sent, because `max_outstanding` "
     "other requests had no answer yet.",
     "Correct the URL or the service, or lower the rate of requests (see [HTTP](http.md)).",
 )
-def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:
-    kinds = ", ".join(f"{count} {kind}" for kind, count in n_by_kind.items() if count)
+def requests_failed(
+    layout: Layout,
+    n_failed: int,
+    n_requests: int,
+    n_by_kind: Mapping[str, int],
+    last_status: Mapping[int, int],
+) -> str:
+    last = {f"{first}xx": f" (last status: {status})" for first, status in last_status.items()}
+    kinds = ", ".join(f"{count} {kind}{last.get(kind, '')}" for kind, count in n_by_kind.items() if count)
     return f"{layout}: {n_failed} of {n_requests} requests failed: {kinds}"
+
+
+@warning(
+    "requests-redirected",
+    "tuner does not follow redirects, and counts each one as a finished item. So it measures only the "
+    "redirect, not the page.",
+    "Set the URL of the page itself, for example `--set url=http://127.0.0.1:8000/page/`. If the page needs "
+    "a login or HTTPS behind a proxy, set request headers (see [HTTP](http.md)).",
+)
+def redirected(layout: Layout, n_redirected: int, n_answers: int, status: int) -> str:
+    return (
+        f"{layout}: {n_redirected} of {n_answers} answers are redirects (status {status}), which count as"
+        " finished items"
+    )
