@@ -92,6 +92,7 @@ def test_a_host_is_described_by_what_it_shows() -> None:
         "cpu": "Example CPU @ 2.60GHz",
         "cores": "4",
         "cores_why": wording("doctor.all-cpus"),
+        "cpus": "4",
         "threads_per_core": "2",
         "memory": "15.6 GiB",
         "virtualization": wording("doctor.virtual-machine"),

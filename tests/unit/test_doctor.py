@@ -149,6 +149,12 @@ def test_neighbours_are_doubtful_from_what_voids_a_window_on(cores: float, level
     assert ("disturbed" in foreign.effect, "stolen" in stolen.effect) == (level == "warn", level == "warn")
 
 
+def test_neighbours_may_use_the_cores_beyond_a_quota_as_well() -> None:
+    foreign, stolen = neighbours_findings(Neighbours(5.0, 50.0, 0.2, 0.15, (), room_cores=53.6))
+
+    assert (foreign.level, stolen.level) == ("ok", "warn")
+
+
 def test_the_largest_layout_sets_what_is_needed() -> None:
     assert NEED.largest == Layout(24, 1)
     assert NEED.tasks == 24 * (1 + 2) + 24 + 24 + 16

@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import Sample, VoidReason
 from tuner.core.model.calibration.calibrate import calibrate_jointly
 from tuner.core.model.calibration.clocks import (
+    Spare,
     clocks_of,
     clocks_of_counted,
     clocks_of_layouts,
@@ -113,24 +115,46 @@ def test_of_what_the_service_s_cores_are_charged_with_the_others_of_the_box_hold
     None
 ):
     """Strangers and backends, 2 s each in 100 s: 0.03 cores more hold three quarters of both."""
-    some, all_of_it = (clocks_of(WINDOW, spare_cores=cores) for cores in (0.03, 2.0))
+    some, all_of_it = (clocks_of(WINDOW, spare=Spare(cores)) for cores in (0.03, 2.0))
     idle = replace(WINDOW, tuner_cpu_s=0.0, backend_cpu_s=0.0, foreign_cpu_s=0.0, steal_s=0.0)
-    (counted,) = clocks_of_counted([WINDOW], spare_cores=0.03)
+    (counted,) = clocks_of_counted([WINDOW], spare=Spare(0.03))
 
     assert (some.foreign_cores, some.backend_cpu_s) == pytest.approx((0.005, 0.5))
     assert (all_of_it.foreign_cores, all_of_it.backend_cpu_s) == (0.0, 0.0)
-    assert clocks_of(idle, spare_cores=0.03).foreign_cores == 0.0
+    assert clocks_of(idle, spare=Spare(0.03)).foreign_cores == 0.0
     assert counted == some
 
 
-@pytest.mark.parametrize(("cores", "box_cores", "spare"), [(2, 8.0, 6.0), (8, 8.0, 0.0), (24, 2.0, 0.0)])
+def test_under_a_quota_only_strangers_can_use_the_other_cores() -> None:
+    """Strangers use 1 s in 100 s, tuner 0.25 s; a quota leaves 0.005 cores, or 62, to strangers alone."""
+    some, all_of_it = (clocks_of(WINDOW, spare=Spare(by_quota=cores)) for cores in (0.005, 62.0))
+
+    assert some.foreign_cores == pytest.approx((0.5 + 0.25 + 0.75) / 100)
+    assert all_of_it.foreign_cores == pytest.approx((0.25 + 0.75) / 100)
+    assert (some.backend_cpu_s, all_of_it.backend_cpu_s) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("cores", "box_cores", "host", "spare"),
+    [
+        (2, 8.0, {}, Spare(6.0)),
+        (8, 8.0, {}, Spare()),
+        (24, 2.0, {}, Spare()),
+        (4, 4.0, {"cpus": "64"}, Spare()),  # a quota on the host itself
+        (4, 4.0, {"cpus": "64", "load_of": "tasks"}, Spare(0.0, 60.0)),  # a quota in a container
+        (2, 4.0, {"cpus": "64", "threads_per_core": "2", "load_of": "tasks"}, Spare(2.0, 28.0)),
+        (1, 1.5, {"cpus": "64", "load_of": "tasks"}, Spare(0.0, 62.5)),  # 1.5 cores, and not held to one CPU
+        (8, 8.0, {"cpus": "8", "threads_per_core": "2", "load_of": "tasks"}, Spare()),  # no quota
+        (4, 4.0, {"cpus": "?", "load_of": "tasks"}, Spare()),
+    ],
+)
 def test_a_study_on_fewer_cores_than_the_box_has_leaves_the_rest_to_others(
-    cores: int, box_cores: float, spare: float
+    cores: int, box_cores: float, host: dict[str, str], spare: Spare
 ) -> None:
     study = StudyRecord(
         service="s", strategy="all", layouts=(Layout(1, 1),), cores=cores, box_cores=box_cores,
         window_s=100.0, warmup_s=None, n_blocks=1, windows_per_launch=1, seed=1, budget_s=None,
-        created_wall_s=0.0, config=StoredConfig("{}"),
+        created_wall_s=0.0, config=StoredConfig("{}"), provenance=Provenance.from_mapping(host),
     )  # fmt: skip
 
     assert spare_cores_of(study) == spare
@@ -313,9 +337,9 @@ def test_a_launch_that_tells_less_takes_nothing_from_the_others_of_its_layout(
 def test_where_cores_are_spare_windows_are_read_one_by_one() -> None:
     """They hold what a window's strangers use, up to a limit: what one window leaves over is no other's."""
     windows = [replace(WINDOW, launch_id=n, foreign_cpu_s=800.0 * (n == 0)) for n in range(4)]
-    found = clocks_of_layouts(tally(windows), spare_cores=4.0)
+    found = clocks_of_layouts(tally(windows), spare=Spare(4.0))
 
-    assert found == clocks_of_counted(windows, spare_cores=4.0)
+    assert found == clocks_of_counted(windows, spare=Spare(4.0))
     assert per_item(found).foreign_cores == pytest.approx(1.0, rel=0.05)
 
 

@@ -98,7 +98,7 @@ FELL = LongerLaunch(
 EDGE = Wider(parse_layout("4x2"), True, 0.04, parse_layouts("4x4,4x8"))
 LOUD, QUIET = (Noise(None, None, None, Estimate(sd)) for sd in (0.175, 0.01))
 BEST = parse_layout("4x2")
-BUSY = Others(1.5, {BEST: 1.5}, {BEST: 0.375}, 4.0, 0.02)
+BUSY = Others(1.5, {BEST: 1.5}, {BEST: 0.375}, 4.0, 0.15, 0.02)
 
 #: what is known -> the step, and its command
 CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.ranking.ranking import rank
 from tuner.core.windows.launch_sums import LaunchTally, tally
@@ -20,6 +21,12 @@ from ..wording import key_of, wording
 from .test_ranking_limits import TRUTH, WHOLE, study, taken
 
 A, B = Layout(1, 4), Layout(4, 1)
+
+
+def on(cores: float, n_cpus: int | None = None) -> StudyRecord:
+    """A study on a host of so many cores, or under a quota of them on a host of *n_cpus*."""
+    host = {} if n_cpus is None else {"cpus": str(n_cpus), "load_of": "the service's tasks"}
+    return study(cores=max(1, int(cores)), box_cores=cores, provenance=Provenance.from_mapping(host))
 
 
 def launch(
@@ -38,12 +45,12 @@ def launch(
 
 
 def test_it_is_the_mean_over_windows_and_counts_what_the_hypervisor_took() -> None:
-    found = others_of([launch(A, 10.0), launch(A, 20.0, 5.0), launch(B, 25.0)], 2.0, 0.02)
+    found = others_of([launch(A, 10.0), launch(A, 20.0, 5.0), launch(B, 25.0)], on(2.0), 0.02)
 
     assert found is not None
     assert found.cores == pytest.approx(0.2)
     assert found.of_layout == {A: pytest.approx(0.175), B: pytest.approx(0.25)}
-    assert others_of([], 2.0, 0.02) is None
+    assert others_of([], on(2.0), 0.02) is None
 
 
 @pytest.mark.parametrize(
@@ -61,14 +68,14 @@ def test_the_bar_is_what_can_change_a_result_and_is_let_in_by_an_override_alone(
 ) -> None:
     layouts = (Layout(1, 24), Layout(24, 1))
     cpu_s = 100 * (host_cores - cores)
-    found = others_of([launch(x, 100 * cores, cpu_s=cpu_s) for x in layouts], host_cores, 0.02)
+    found = others_of([launch(x, 100 * cores, cpu_s=cpu_s) for x in layouts], on(host_cores), 0.02)
 
     assert found is not None
     assert (found.can_change_a_result, found.is_no_evidence) == (can_change, is_no_evidence)
 
 
 def test_what_differs_between_layouts_counts_though_the_mean_is_small() -> None:
-    found = others_of([launch(A, 0.0), *[launch(A, 0.0)] * 18, launch(B, 40.0)], 2.0, 0.02)
+    found = others_of([launch(A, 0.0), *[launch(A, 0.0)] * 18, launch(B, 40.0)], on(2.0), 0.02)
 
     assert found is not None
     assert found.share < 0.02
@@ -76,7 +83,7 @@ def test_what_differs_between_layouts_counts_though_the_mean_is_small() -> None:
 
 
 def test_the_most_lost_is_that_of_the_layout_that_met_the_most() -> None:
-    found = others_of([launch(A, 4.0), launch(B, 9.0)], 2.0, 0.02)
+    found = others_of([launch(A, 4.0), launch(B, 9.0)], on(2.0), 0.02)
 
     assert found is not None
     assert found.share == pytest.approx(0.0325)
@@ -84,8 +91,8 @@ def test_the_most_lost_is_that_of_the_layout_that_met_the_most() -> None:
 
 
 def test_a_layout_that_leaves_cores_idle_lost_nothing() -> None:
-    idle = others_of([launch(A, 60.0, cpu_s=100.0), launch(B, 80.0, cpu_s=99.0)], 2.0, 0.02)
-    full = others_of([launch(A, 20.0, cpu_s=178.0), launch(B, 60.0, cpu_s=100.0)], 2.0, 0.02)
+    idle = others_of([launch(A, 60.0, cpu_s=100.0), launch(B, 80.0, cpu_s=99.0)], on(2.0), 0.02)
+    full = others_of([launch(A, 20.0, cpu_s=178.0), launch(B, 60.0, cpu_s=100.0)], on(2.0), 0.02)
 
     assert idle is not None
     assert idle.lost == {A: 0.0, B: 0.0}
@@ -97,8 +104,8 @@ def test_a_layout_that_leaves_cores_idle_lost_nothing() -> None:
 
 
 def test_tuner_and_the_hypervisor_help_to_fill_the_cores() -> None:
-    found = others_of([launch(A, 20.0, 20.0, cpu_s=130.0, tuner_cpu_s=20.0)], 2.0, 0.02)
-    idle = others_of([launch(A, 20.0, 20.0, cpu_s=130.0)], 2.0, 0.02)
+    found = others_of([launch(A, 20.0, 20.0, cpu_s=130.0, tuner_cpu_s=20.0)], on(2.0), 0.02)
+    idle = others_of([launch(A, 20.0, 20.0, cpu_s=130.0)], on(2.0), 0.02)
 
     assert found is not None
     assert found.most_lost == pytest.approx(0.2)
@@ -109,10 +116,29 @@ def test_tuner_and_the_hypervisor_help_to_fill_the_cores() -> None:
 def test_a_layout_loses_no_core_that_its_threads_cannot_use() -> None:
     """One thread used 0.84 of 2 cores and others 0.97: it may have lost 0.16 of one core, not 0.97 of two."""
     single, children = Layout(1, 1), Layout(1, 1, "children")
-    found = others_of([launch(single, 97.0, cpu_s=84.0), launch(children, 60.0, cpu_s=140.0)], 2.0, 0.02)
+    found = others_of([launch(single, 97.0, cpu_s=84.0), launch(children, 60.0, cpu_s=140.0)], on(2.0), 0.02)
 
     assert found is not None
     assert found.lost == {single: pytest.approx(0.16), children: pytest.approx(0.3)}
+
+
+@pytest.mark.parametrize(
+    ("others", "lost", "is_no_evidence"),
+    [
+        (20.0, 0.0, False),  # of 64 cores: four are free for the layout
+        (52.0, 0.0, False),
+        (55.0, (55 - (0.9 * 64 - 4)) / 4, True),  # with the layout's 3.9 cores, the host is full
+    ],
+)
+def test_under_a_quota_other_processes_cost_only_what_does_not_fit_beside_it(
+    others: float, lost: float, is_no_evidence: bool
+) -> None:
+    found = others_of([launch(A, 100 * others, cpu_s=390.0)], on(4.0, n_cpus=64), 0.02)
+
+    assert found is not None
+    assert found.host_cores == 64
+    assert found.lost == {A: pytest.approx(lost)}
+    assert found.is_no_evidence == is_no_evidence
 
 
 def busy(used_s: float, **asked: object) -> tuple[StudyRecord, list[WindowRecord]]:

@@ -367,7 +367,7 @@ def test_an_answer_in_slices_beside_other_processes_is_for_a_host_as_busy() -> N
     seen = runbook_study.overview(current=None)
     best = seen.ranking.best
     assert best is not None
-    others = Others(6.0, {best.layout: 6.0}, {best.layout: 0.25}, 24.0, 0.02, in_turns=True)
+    others = Others(6.0, {best.layout: 6.0}, {best.layout: 0.25}, 24.0, 0.24, 0.02, in_turns=True)
     seen = replace(
         seen, study=replace(seen.study, n_resident=4), ranking=replace(seen.ranking, others=others)
     )

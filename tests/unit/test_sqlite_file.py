@@ -58,10 +58,11 @@ VERSION_12 = GOLDEN / "study_version_12.db"  #: likewise
 VERSION_13 = GOLDEN / "study_version_13.db"  #: likewise
 VERSION_14 = GOLDEN / "study_version_14.db"  #: the same, written by version 14
 VERSION_15 = GOLDEN / "study_version_15.db"  #: likewise
+VERSION_16 = GOLDEN / "study_version_16.db"  #: likewise
 OLD = [
     *(VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5),
     *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10, VERSION_11, VERSION_12),
-    *(VERSION_13, VERSION_14, VERSION_15),
+    *(VERSION_13, VERSION_14, VERSION_15, VERSION_16),
 ]
 
 
@@ -184,7 +185,7 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 17")
+        connection.execute("PRAGMA user_version = 18")
 
     assert refused(file) == wording("study-file.newer-version", file=file)
 
@@ -742,7 +743,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 16,
+        "user_version": 17,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }

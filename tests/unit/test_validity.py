@@ -7,9 +7,17 @@ from dataclasses import replace
 import pytest
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason
 from tuner.core.windows.summary import items_per_s, record_of, window_from
-from tuner.core.windows.validity import foreign_limit_cores, foreign_limit_of, missing_threads, void_reasons
+from tuner.core.windows.validity import (
+    foreign_limit_cores,
+    foreign_limit_of,
+    missing_threads,
+    room_for_others,
+    room_in,
+    void_reasons,
+)
 
 from ..raising import raises
 from ..wording import wording
@@ -63,6 +71,35 @@ def test_what_the_launch_saw_is_passed_on_once() -> None:
 
 def test_a_dry_source_voids() -> None:
     assert slugs(void_reasons(samples(), window_of(), cores=CORES, source_dry=True)) == ["source-dry"]
+
+
+@pytest.mark.parametrize(
+    ("physical_cores", "cores", "room"), [(None, 4, 0), (4, 4, 0), (64, 4, 53.6), (8, 7.5, 0)]
+)
+def test_under_a_quota_the_rest_of_the_host_has_room_for_others(
+    physical_cores: float | None, cores: float, room: float
+) -> None:
+    assert room_for_others(physical_cores, cores) == pytest.approx(room)
+
+
+def test_there_is_room_only_in_a_container_whose_workers_are_not_held_to_some_cpus() -> None:
+    host = {"cpus": "64", "threads_per_core": "2", "load_of": "the service's tasks"}
+    inside = study(cores=4, box_cores=4.0, provenance=Provenance.from_mapping(host))
+    outside = replace(inside, provenance=replace(inside.provenance, load_of=None))
+
+    assert room_in(inside) == pytest.approx(0.9 * 32 - 4)
+    assert room_in(replace(inside, box_cores=4.5)) == pytest.approx(0.9 * 32 - 4.5)
+    assert room_in(outside) == room_in(replace(inside, cores=2)) == 0.0
+
+
+def test_others_void_a_window_beyond_the_room_that_tuner_and_backends_leave() -> None:
+    """They use 5 cores; tuner and a backend use 0.5 core of the room."""
+    window = window_of(box_cpu_s_total=65.0 + 50.0 + 5.0, tuner_cpu_s_total=3.0, backend_cpu_s_total=5.0)
+
+    assert void_reasons(samples(), window, cores=CORES, room_cores=5.4) == ()
+    (reason,) = void_reasons(samples(), window, cores=CORES, room_cores=5.3)
+    assert reason.slug == "disturbed"
+    assert "5.00 cores" in reason.detail
 
 
 def test_strangers_void_a_window_beyond_the_limit_and_the_text_has_the_figures() -> None:

@@ -11,9 +11,10 @@ from tuner.bootstrap.parts.services import backends_found, service_of
 from tuner.bootstrap.room import room_of
 from tuner.bootstrap.seen_through import counter_seen, threads_seen
 from tuner.config.kinds import StudyName
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, whole_cores
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.service import ServiceSpec
-from tuner.core.windows.validity import foreign_limit_cores
+from tuner.core.windows.validity import foreign_limit_cores, room_for_others
 from tuner.doctor.report import BoxSeen, examine
 from tuner.doctor.service import Finding, LockSeen
 from tuner.doctor.surroundings import interpreters_seen, queue_seen, servers_seen, tools_seen
@@ -34,6 +35,7 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.host_lock import holder_of, usual_path
     from tuner.adapters.proc.cgroup import container_here
+    from tuner.adapters.proc.cores import describe_host
     from tuner.doctor.box import cores_seen, kernel_seen, neighbours_seen
 
     cores, layouts = requested_layouts(settings, cores_seen(1).offered)
@@ -44,8 +46,17 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
     if seconds:
         found = backends_found(settings, spec, lambda _slug, _text: None)()
         named = settings.backends or ()
+        host = Provenance.from_mapping(describe_host())
+        is_alone = container is not None and cores >= whole_cores(seen.offered)
+        room_cores = room_for_others(host.whole_cores, seen.offered) if is_alone else 0.0
         neighbours = neighbours_seen(
-            SystemClock(), seconds, limit, backends=named, found=found, container=container
+            SystemClock(),
+            seconds,
+            limit,
+            backends=named,
+            found=found,
+            container=container,
+            room_cores=room_cores,
         )
     return examine(
         BoxSeen(

@@ -97,7 +97,7 @@ def measure(
     record, simulates = session.record, is_simulated(session.record)
     if simulates:
         strategy = _simulated(record, strategy, say, metrics)
-    if record.cores > record.box_cores:
+    if record.is_for_larger_host:
         say(f"Layouts for {pluralize(record.cores, 'core')} measured on {record.box_cores:g}.")
     followed = Followed(strategy)
     with stopping_by_signal() as stop:

@@ -305,7 +305,7 @@ def _place(
         launcher = SupervisordLauncher(
             spec,
             cores=record.cores,
-            cpus=first_cores(record.cores) if record.cores < record.box_cores else None,
+            cpus=first_cores(record.cores) if record.is_held else None,
             run_root=None,
             clock=clock,
             marker=marker,

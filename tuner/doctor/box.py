@@ -37,6 +37,7 @@ def neighbours_seen(
     backends: Sequence[str] = (),
     found: frozenset[int] = frozenset(),
     container: Container | None = None,
+    room_cores: float = 0.0,
 ) -> Neighbours:
     """Measure the mean CPU use of other processes, and the CPU time stolen by the hypervisor, over *seconds*.
 
@@ -48,6 +49,7 @@ def neighbours_seen(
         backends: Names of programs, or pids, as in a config.
         found: Pids of further backends, which listen at an address of a server in the config.
         container: The container of tuner; other processes are measured on its CPUs, as in a window.
+        room_cores: Cores that they may use beyond *limit_cores*: see `room_for_others`.
     """
     own = os.getpid() if own_pid is None else own_pid
     table = ProcessTable(proc)
@@ -75,6 +77,7 @@ def neighbours_seen(
         stolen_cores=max(0.0, stolen_s) / elapsed_s,
         limit_cores=limit_cores,
         busiest=tuple(sorted(busy, key=lambda one: one.cores, reverse=True)),
+        room_cores=room_cores,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tuner.core.domain.layout import whole_cores
 from tuner.core.text.figures import busy_cores, percent, pluralize, render_size
 from tuner.core.windows.validity import FOREIGN_SHARE_RATIO
 from tuner.doctor.service import UNKNOWN, Finding, doubtful, fine
@@ -34,7 +35,8 @@ class CoresSeen:
     @property
     def held_to(self) -> frozenset[int]:
         """CPUs that workers would run on."""
-        return frozenset(sorted(self.cpus)[: self.wanted]) if self.wanted < self.offered else self.cpus
+        is_held = self.wanted < whole_cores(self.offered)
+        return frozenset(sorted(self.cpus)[: self.wanted]) if is_held else self.cpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,9 @@ class Neighbours:
     seconds: float
     foreign_cores: float  #: mean use by other processes
     stolen_cores: float  #: mean time stolen by the hypervisor
-    limit_cores: float  #: use by other processes above which a window is invalid
+    limit_cores: float  #: stolen time above which a window is invalid
     busiest: tuple[Busy, ...]  #: busiest processes, busiest first
+    room_cores: float = 0.0  #: `room_for_others`, by which their limit is larger
 
 
 def cores_findings(seen: CoresSeen) -> Iterator[Finding]:
@@ -68,17 +71,19 @@ def cores_findings(seen: CoresSeen) -> Iterator[Finding]:
 
 def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
     """Yield the findings of the measurement of other processes."""
-    over = f"over {seen.seconds:.3g} s; a window is invalid from {busy_cores(seen.limit_cores)} on"
-    if seen.foreign_cores > seen.limit_cores:
+    most_cores = seen.limit_cores + seen.room_cores
+    use, over = busy_cores(seen.foreign_cores), _limited(seen, most_cores)
+    if seen.foreign_cores > most_cores:
         yield doubtful(
             "neighbours",
-            f"other processes use {busy_cores(seen.foreign_cores)} {over}{_who(seen)}",
+            f"other processes use {use} {over}{_who(seen)}",
             "windows are invalid (disturbed) and measured again: a night gives fewer valid windows, or none",
             "Stop them for the night (cron, backups, scans), or use `tuner grid --slices auto`; name backends"
             " of the service under backends:.",
         )
     else:
-        yield fine("neighbours", f"other processes use {busy_cores(seen.foreign_cores)} {over}")
+        yield fine("neighbours", f"other processes use {use} {over}")
+    over = _limited(seen, seen.limit_cores)
     if seen.stolen_cores > seen.limit_cores:
         yield doubtful(
             "steal",
@@ -88,6 +93,10 @@ def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
         )
     else:
         yield fine("steal", f"the hypervisor withholds {busy_cores(seen.stolen_cores)} {over}")
+
+
+def _limited(seen: Neighbours, limit_cores: float) -> str:
+    return f"over {seen.seconds:.3g} s; a window is invalid from {busy_cores(limit_cores)} on"
 
 
 def _cores(seen: CoresSeen) -> Finding:
@@ -102,7 +111,7 @@ def _cores(seen: CoresSeen) -> Finding:
             "Lift the quota for the study (CPUQuota=, --cpus), or give whole CPUs (AllowedCPUs=,"
             " --cpuset-cpus)."
         )
-    is_short = seen.wanted > seen.offered + 0.01
+    is_short = seen.wanted > max(1.0, seen.offered) + 0.01
     if is_short or (not effects and seen.wanted != seen.offered):
         found += f" for layouts of {seen.wanted}"
     if is_short:

@@ -32,11 +32,15 @@ def memory_growth(
     chosen = _choose(sums.launches, SHORTEST_S / 2)
     looks: dict[int, list[Look]] = {one.launch: [] for one in chosen}
     windows = sums.windows_of(list(looks)) if looks else []
+    counted = {n: one.counted_ratio for n, one in store.launches() if one.counted_ratio} if looks else {}
     for one in sorted(windows, key=lambda window: (window.launch_id, window.index)):
         if not one.void:
             usage = store.window(one.launch_id, one.index, one.attempt).usage
+            running = 1 / counted.get(one.launch_id, 1.0)  # skipped parts of slices are running time too
             looks[one.launch_id] += [
-                (moment.at_s, float(moment.pss_bytes)) for moment in usage if moment.pss_bytes is not None
+                (moment.at_s * running, float(moment.pss_bytes))
+                for moment in usage
+                if moment.pss_bytes is not None
             ]
     by_layout: defaultdict[Layout, list[LaunchTally]] = defaultdict(list)
     for launch in chosen:

@@ -72,7 +72,7 @@ def read_calibration(
     noise = _noise(store, sums)
     pooled = study.config.service.pooled_variants
     all_clocks = clocks_of_layouts(
-        sums, _samples_of_anchor(store), spare_cores=spare_cores_of(study), pooled=pooled
+        sums, _samples_of_anchor(store), spare=spare_cores_of(study), pooled=pooled
     )
     if not all_clocks and any(one.n_at_a_rate for one in sums.launches):
         raise ConfigError(

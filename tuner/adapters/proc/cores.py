@@ -176,6 +176,7 @@ def describe_host(
         "cpu": _value_of(proc / "cpuinfo", "model name"),
         "cores": f"{cores.count:g}",
         "cores_why": cores.why,
+        "cpus": str(len(cores.cpus)),
         "load_of": "" if container is None else "the service's tasks: /proc/loadavg is the host's",
         "strangers": f"cannot be seen: {container.strangers_hidden}"
         if container and container.strangers_hidden

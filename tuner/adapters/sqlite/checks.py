@@ -53,7 +53,7 @@ _FIGURES = {
     "study_layout": {f"BETWEEN 1 AND {MOST_TIMES}": "processes", f"BETWEEN 0 AND {MOST_TIMES}": "threads"},
     "box": {"> 0": "cores", ">= 0": "joined_wall_s left_wall_s"},
     "launch": {
-        "> 0": "window_s",
+        "> 0": "window_s counted_ratio",
         ">= -1": "block",
         ">= 0": "position started_wall_s n_windows running_after_s warmup_s ended_wall_s",
         f"BETWEEN 1 AND {MOST_TIMES}": "processes attempt",

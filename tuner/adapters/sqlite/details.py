@@ -254,8 +254,9 @@ _ENDED = (
     *("trend_ratio_per_h", "trend_se_ratio_per_h", "error", "ended_wall_s"),
     *("has_gil", "gil_module"),  # since version 13
 )  #: columns of a launch that are written at its end
-#: `heat` since version 14, fixed work since 15, the last since 16; new columns must come last: see `digests`
-LAUNCH = (*_BEGUN, *_ENDED, "heat", "idle_fixed_work_cpu_s", "fixed_work_cpu_s", "noise_of_second_ratio")
+_OF_SLICES = ("noise_of_second_ratio", "counted_ratio")  #: since versions 16 and 17
+#: `heat` since version 14, fixed work since 15; new columns must come last: see `digests`
+LAUNCH = (*_BEGUN, *_ENDED, "heat", "idle_fixed_work_cpu_s", "fixed_work_cpu_s", *_OF_SLICES)
 
 
 def study_columns(study: StudyRecord) -> Mapping[str, Any]:
@@ -318,7 +319,7 @@ def insert_launch(connection: sqlite3.Connection, launch: LaunchRecord) -> int:
 
 def end_launch(connection: sqlite3.Connection, launch_id: int, launch: LaunchRecord) -> None:
     """Write the result of a launch into its row."""
-    columns = (*_ENDED, "fixed_work_cpu_s", "noise_of_second_ratio")
+    columns = (*_ENDED, "fixed_work_cpu_s", *_OF_SLICES)
     changed = ", ".join(f"{column} = ?" for column in columns)
     connection.execute(
         f"UPDATE launch SET {changed} WHERE id = ?", (*_launch_values(launch, columns), launch_id)
@@ -349,14 +350,14 @@ def launch_of(row: tuple[Any, ...]) -> tuple[int, LaunchRecord]:
         launch_id, block, position, attempt, processes, threads, variant, box, started_wall_s, window_s,
         n_windows, running_after_s, warmup_s, settled, unsettled, steady_from_s, trend_ratio_per_h,
         trend_se_ratio_per_h, error, ended_wall_s, has_gil, gil_module, heat,
-        idle_fixed_work_cpu_s, fixed_work_cpu_s, noise_of_second_ratio,
+        idle_fixed_work_cpu_s, fixed_work_cpu_s, noise_of_second_ratio, counted_ratio,
     ) = row
     return launch_id, LaunchRecord(
         block, position, attempt, layout_of(processes, threads, variant), box, started_wall_s,
         running_after_s, warmup_s, None if settled is None else bool(settled), error, ended_wall_s, window_s,
         n_windows, unsettled, steady_from_s, trend_ratio_per_h, trend_se_ratio_per_h,
         None if has_gil is None else bool(has_gil), gil_module, heat, idle_fixed_work_cpu_s,
-        fixed_work_cpu_s, noise_of_second_ratio,
+        fixed_work_cpu_s, noise_of_second_ratio, counted_ratio,
     )
     # fmt: on
 

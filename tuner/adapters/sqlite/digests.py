@@ -81,11 +81,13 @@ def of_launches(connection: sqlite3.Connection, where: str = "", *values: object
 
 
 def _of_launch_row(row: Row) -> int:
-    """Return the digest of a launch's row without NULL columns that older files lack: the noise of slices
-    (before 16), the two of fixed work (before 15), `heat` (before 14), and those of the GIL (before 13)."""
-    if row[-1] is not None:
-        return digest(row)
-    row = row[:-1]
+    """Return the digest of a launch's row without NULL columns that older files lack: the counted share
+    (before 17) and the noise of slices (before 16), the two of fixed work (before 15), `heat` (before 14),
+    and those of the GIL (before 13)."""
+    for _ in range(2):
+        if row[-1] is not None:
+            return digest(row)
+        row = row[:-1]
     if row[-2:] != (None, None):
         return digest(row)
     row = row[:-2]

@@ -22,6 +22,7 @@
 --   14 the launches that took turns on one host
 --   15 the speed of the host, as the CPU time of one fixed computation
 --   16 the noise of launches that take turns, from slice to slice
+--   17 the counted share of launches that take turns
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch and a box get their end written into their row, and what a launch's
@@ -113,7 +114,8 @@ CREATE TABLE launch (
   heat            INTEGER,              -- of its block, whose launches took turns; NULL: it ran alone
   idle_fixed_work_cpu_s REAL,           -- CPU seconds of one unit of fixed work before it, when no layout worked; NULL: not measured
   fixed_work_cpu_s      REAL,           -- CPU seconds of one unit of fixed work, mean over its windows; NULL: not measured
-  noise_of_second_ratio REAL            -- sd of the throughput of a second of slices / mean, without changes of its whole heat; NULL: unknown
+  noise_of_second_ratio REAL,           -- sd of the throughput of a second of slices / mean, without changes of its whole heat; NULL: unknown
+  counted_ratio         REAL            -- counted time / running time, in slices (0..1); NULL: it ran alone, or unknown
 ) STRICT;
 
 -- One stretch of a launch, counted. Sums and means over its samples and usage stand here too, though they follow from

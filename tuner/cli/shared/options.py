@@ -212,7 +212,8 @@ SETTINGS = {
     "foreign_limit": Setting(
         "CORES",
         "Reject a measurement if other processes on the host use more cores than this (default: 1 % of "
-        "the cores, at least 0.15; all cores with --slices auto).",
+        "the cores, at least 0.15; all cores with --slices auto). In a container, cores beyond its CPU "
+        "quota do not count, up to 90 % of the host.",
         ORDER,
     ),
     "rate": Setting(

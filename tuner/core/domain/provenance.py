@@ -123,6 +123,7 @@ class Provenance:
     cpu_frequency: str | None = None
     physical_cores: str | None = None
     threads_per_core: str | None = None
+    cpus: str | None = None  #: number of CPUs on which tuner and the service may run
     cores: str | None = None  #: number of cores that the host offers
     cores_why: str | None = None
     memory: str | None = None
@@ -166,6 +167,22 @@ class Provenance:
     #: computing threads in addition to the layout's, as JSON, by the layout's text
     inner_threads: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)  #: facts without a name in this version of tuner
+
+    @property
+    def in_container(self) -> bool:
+        """Whether tuner ran in a container: its load averages count only the tasks of the service."""
+        return self.load_of is not None
+
+    @property
+    def whole_cores(self) -> float | None:
+        """Physical cores on which the service may run; a CPU quota may give less time. None: unknown.
+
+        Older studies do not have it.
+        """
+        try:
+            return float(self.cpus or "") / float(self.threads_per_core or "1")
+        except (ValueError, ZeroDivisionError):
+            return None
 
     @classmethod
     def from_mapping(cls, texts: Mapping[str, str]) -> Self:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from tuner.core.defaults import CONFIDENCE, HORIZON_S, MEMORY_PRESSURE_RATIO, WITHIN
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, whole_cores
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.stored_config import StoredConfig
@@ -59,13 +59,28 @@ class StudyRecord:
     limits: Mapping[str, float] = field(default_factory=dict)
     #: most layouts that are started at once and take turns; 1: launches run one after the other
     n_resident: int = 1
-    schema_version: int = 16
+    schema_version: int = 17
 
     @property
     def horizon_s(self) -> float:
         """The time after a start, in seconds, for which a layout must keep its memory limit."""
         found = self.config.study.get("horizon")
         return float(found) if isinstance(found, int | float) and found > 0 else HORIZON_S
+
+    @property
+    def is_held(self) -> bool:
+        """Whether workers are held to the first `cores` CPUs of the host, which has more."""
+        return self.cores < whole_cores(self.box_cores)
+
+    @property
+    def usable_cores(self) -> float:
+        """Number of cores that the service can use: a CPU quota may have a fraction."""
+        return float(self.cores) if self.is_held else self.box_cores
+
+    @property
+    def is_for_larger_host(self) -> bool:
+        """Whether the layouts are planned for more cores than the host has; one core is the least."""
+        return self.cores > max(1.0, self.box_cores)
 
     @property
     def shortest_window_s(self) -> float:
@@ -115,6 +130,8 @@ class LaunchRecord:
     #: standard deviation of the throughput of one second, as a share of the mean, without changes that its
     #: heat shares; None: it ran alone, or had too few slices
     noise_of_second_ratio: float | None = None
+    #: share of its running time, in slices, that counts; None: it ran alone, or the study file is older
+    counted_ratio: float | None = None
 
 
 @dataclass(slots=True, unsafe_hash=True)

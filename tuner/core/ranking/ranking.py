@@ -138,7 +138,7 @@ def rank(
         _row(
             layout,
             own,
-            cores=min(study.cores, study.box_cores),
+            cores=study.usable_cores,
             n_void=void[layout].total_windows,
             rank_=found.ranks.get(layout),
             group=found.groups.get(layout),
@@ -171,9 +171,7 @@ def rank(
         never_settled=settling.count,
         settling_facts=settling.facts,
         within=within,
-        others=others_of(
-            tallies, study.box_cores, within, in_turns=any(one.heat is not None for one in tallies)
-        ),
+        others=others_of(tallies, study, within, in_turns=any(one.heat is not None for one in tallies)),
         gaps=None if side is None else PairGaps.of(side, confidence),
         axis_names=tuple(axes),
         speed_changes=speed_changes(launches, confidence),

@@ -130,7 +130,7 @@ class Case:
     @property
     def usable(self) -> str:
         """Return when or where the named layout can be used, as a part of a sentence."""
-        if self.study.cores > self.study.box_cores:
+        if self.study.is_for_larger_host:
             return (
                 f"can be used once a study on a host with {pluralize(self.study.cores, 'core')} confirms it"
             )

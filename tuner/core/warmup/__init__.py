@@ -7,7 +7,7 @@ file decides while a launch runs. `docs/method/warmup.md` has the claims.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from statistics import fmean, variance
 from typing import TYPE_CHECKING
@@ -176,6 +176,12 @@ class SettlingVerdict:
     steady_from_s: float | None  #: seconds from RUNNING to the steady state; None: the launch is too short
     trend_ratio_per_h: float | None
     trend_se_ratio_per_h: float | None
+
+    def over(self, counted_ratio: float) -> SettlingVerdict:
+        """Return the verdict with trends per hour of running time, of which *counted_ratio* was counted."""
+        trends = (self.trend_ratio_per_h, self.trend_se_ratio_per_h)
+        per_h, se_per_h = (None if one is None else one * counted_ratio for one in trends)
+        return replace(self, trend_ratio_per_h=per_h, trend_se_ratio_per_h=se_per_h)
 
 
 @dataclass(slots=True)

@@ -1,10 +1,11 @@
 """CPU that other processes used while windows were measured, and whether it can change a result.
 
 Other processes on F of C cores take at most F / C of the throughput of a layout if all CPU together fills the
-cores, and nothing if cores are idle. So the ratio of two layouts may be in error by the largest such share.
-Where this is more than the margin of the answer, a quiet host may give another answer. Where F also exceeds
-the default limit of a valid window, only slices or an override can have let it in, and the figures are no
-evidence for the service alone.
+cores, and nothing if cores are idle. Under a CPU quota in a container, F counts only as far as it exceeds the
+rest of the host. So the ratio of two layouts may be in error by the largest such share. Where this is more
+than the margin of the answer, a quiet host may give another answer. Where F also exceeds the default limit of
+a valid window, only slices or an override can have let it in, and the figures are no evidence for the service
+alone.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
 from tuner.core.windows.launch_sums import LaunchTally
-from tuner.core.windows.validity import foreign_limit_cores
-
-FULL_RATIO = 0.9  #: share of the cores in use, by all processes together, from which a layout may lack cores
+from tuner.core.windows.validity import FULL_RATIO, foreign_limit_cores, room_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class Others:
     cores: float  #: mean over the windows
     of_layout: Mapping[Layout, float]  #: mean for each layout
     lost: Mapping[Layout, float]  #: largest share of its throughput that each layout may have lost
-    host_cores: float
+    host_cores: float  #: cores of the host, with those that a CPU quota excludes
+    limit_cores: float  #: default limit of a valid window
     within: float  #: margin of the results
     in_turns: bool = False  #: whether layouts took turns, so that all of them were disturbed alike
 
@@ -55,8 +56,9 @@ class Others:
     @property
     def is_no_evidence(self) -> bool:
         """Return whether it also exceeds the default limit of a valid window."""
-        limit = foreign_limit_cores(self.host_cores)
-        return any(lost > self.within and self.of_layout[x] > limit for x, lost in self.lost.items())
+        return any(
+            lost > self.within and self.of_layout[x] > self.limit_cores for x, lost in self.lost.items()
+        )
 
     @property
     def holds_as_busy(self) -> bool:
@@ -65,24 +67,29 @@ class Others:
 
 
 def others_of(
-    launches: Sequence[LaunchTally], host_cores: float, within: float, *, in_turns: bool = False
+    launches: Sequence[LaunchTally], study: StudyRecord, within: float, *, in_turns: bool = False
 ) -> Others | None:
-    """Return the CPU of other processes during *launches*; None if there are none."""
+    """Return the CPU of other processes during *launches*; None if there are none. See `Others`."""
     of_layout: defaultdict[Layout, list[LaunchTally]] = defaultdict(list)
     for one in launches:
         of_layout[one.layout].append(one)
     length_s = {layout: sum(one.length_s for one in own) for layout, own in of_layout.items()}
     used_s = {layout: sum(map(_foreign_s, own)) for layout, own in of_layout.items()}
-    if not length_s or host_cores <= 0:
+    if not length_s or study.box_cores <= 0:
         return None
     return Others(
         cores=sum(used_s.values()) / sum(length_s.values()),
         of_layout={layout: used_s[layout] / length_s[layout] for layout in of_layout},
-        lost={layout: _most_lost(layout, own, host_cores) for layout, own in of_layout.items()},
-        host_cores=host_cores,
+        lost={layout: _most_lost(layout, own, study) for layout, own in of_layout.items()},
+        host_cores=_host_cores(study),
+        limit_cores=foreign_limit_cores(study.box_cores) + room_in(study),
         within=within,
         in_turns=in_turns,
     )
+
+
+def _host_cores(study: StudyRecord) -> float:
+    return max(study.box_cores, study.provenance.whole_cores or 0.0)
 
 
 def _foreign_s(launch: LaunchTally) -> float:
@@ -90,15 +97,16 @@ def _foreign_s(launch: LaunchTally) -> float:
     return max(0.0, launch.foreign_cpu_s + launch.steal_s)
 
 
-def _most_lost(layout: Layout, launches: Sequence[LaunchTally], host_cores: float) -> float:
+def _most_lost(layout: Layout, launches: Sequence[LaunchTally], study: StudyRecord) -> float:
     """Return the largest share of its throughput that other processes may have cost *layout*."""
     length_s = sum(one.length_s for one in launches)
     foreign = sum(map(_foreign_s, launches)) / length_s
     own = sum(one.cpu_s + one.backend_cpu_s for one in launches) / length_s
     tuner = sum(one.tuner_cpu_s for one in launches) / length_s
-    if own + tuner + foreign < FULL_RATIO * host_cores:
+    if own + tuner + foreign < FULL_RATIO * _host_cores(study):
         return 0.0
+    foreign = max(0.0, foreign - room_in(study))
     n_threads = layout.total_threads
-    if n_threads >= host_cores or own > n_threads:  # more cores than threads: inner threads, or children
-        return min(1.0, foreign / host_cores)
+    if n_threads >= study.box_cores or own > n_threads:  # more cores than threads: inner threads, or children
+        return min(1.0, foreign / study.box_cores)
     return min(foreign, n_threads - own) / n_threads  # its threads cannot use the other cores

@@ -23,6 +23,7 @@ FOREIGN_FLOOR_CORES = 0.15
 FOREIGN_SHARE_RATIO = (
     0.01  #: share of the cores: on large hosts the floor would be within the error of CPU accounting
 )
+FULL_RATIO = 0.9  #: share of the cores in use, by all processes together, from which a layout may lack cores
 #: least jump: both clocks are slewed alike, so a difference is a step or a suspend
 WALL_STEP_S = 0.5
 MISSED_INTERVALS = 2.0
@@ -35,14 +36,34 @@ def foreign_limit_cores(cores: float, limit_cores: float | None = None) -> float
     return max(FOREIGN_FLOOR_CORES, FOREIGN_SHARE_RATIO * cores)
 
 
+def room_for_others(physical_cores: float | None, cores: float) -> float:
+    """Return the CPU of other processes, in cores, that takes none from a study on *cores* of the host.
+
+    It fits on the *physical_cores* beyond *cores*, which are fewer because of a CPU quota. A host seems full
+    from `FULL_RATIO` on; threads of one core slow each other, so only whole cores count.
+    """
+    return 0.0 if physical_cores is None else max(0.0, FULL_RATIO * physical_cores - cores)
+
+
+def room_in(study: StudyRecord) -> float:
+    """Return the `room_for_others` in *study*: only in a container.
+
+    Elsewhere, load averages would include the other processes. There is none either if workers are held to
+    some CPUs, which other processes may use at the same time.
+    """
+    if study.is_held or not study.provenance.in_container:
+        return 0.0
+    return room_for_others(study.provenance.whole_cores, study.box_cores)
+
+
 def foreign_limit_of(study: StudyRecord) -> float:
     """Return the cores that other processes may use in a valid window of *study*, on average.
 
     The default is `foreign_limit_cores`. If layouts take turns, other processes disturb all of them alike,
-    so that the default is all cores of the host.
+    so that the default is all cores of the host. `room_for_others` adds to it.
     """
     if study.foreign_limit_cores is None and study.n_resident > 1:
-        return study.box_cores
+        return max(study.box_cores, float(study.provenance.whole_cores or 0.0))
     return foreign_limit_cores(study.box_cores, study.foreign_limit_cores)
 
 
@@ -80,6 +101,7 @@ def void_reasons(
     probe_problem: str = "",
     feeder_problem: str = "",
     foreign_limit: float | None = None,
+    room_cores: float = 0.0,
     memory_pressure_limit: float = MEMORY_PRESSURE_RATIO,
     interval_s: float = 1.0,
     looked_s: Sequence[float] | None = None,
@@ -96,6 +118,8 @@ def void_reasons(
         feeder_problem: the reason if no items were supplied, or answered.
         foreign_limit: mean cores that other processes may use, and the hypervisor too; None: see
             `foreign_limit_cores`.
+        room_cores: the `room_for_others`, which other processes may use beyond this limit; tuner and
+            backends use a part of it.
         memory_pressure_limit: share (0..1) of the window in which some task may have waited for memory.
         interval_s: time between samples.
         looked_s: when each sample was taken, if its counts may be older; None: they never are.
@@ -108,7 +132,7 @@ def void_reasons(
     reasons = [*problems]
     if source_dry:
         reasons.append(invalid.source_dry(feeder_problem))
-    reasons.extend(_find_disturbance(usage, foreign_limit_cores(cores, foreign_limit)))
+    reasons.extend(_find_disturbance(usage, foreign_limit_cores(cores, foreign_limit), room_cores))
     reasons.extend(_short_of_memory(usage, memory_pressure_limit))
     reasons.extend(_clock_jumped(samples, usage))
     looks_s = [sample.at_s for sample in samples] if looked_s is None else looked_s
@@ -130,15 +154,17 @@ def longest_gap_s(at_s: Sequence[float], looks_s: Sequence[float]) -> float:
     return max(*ages_s, *(later - earlier for earlier, later in pairwise(at_s)))
 
 
-def _find_disturbance(usage: Sequence[Usage], limit_cores: float) -> Iterator[VoidReason]:
+def _find_disturbance(usage: Sequence[Usage], limit_cores: float, room_cores: float) -> Iterator[VoidReason]:
     """Yield reasons for other processes and stolen time; both are means over the window."""
     first, last = usage[0], usage[-1]
     elapsed_s = last.at_s - first.at_s
     if elapsed_s <= 0:
         return  # the clock went back: reported by _clock_jumped
     foreign_cores = (last.foreign_cpu_s_total - first.foreign_cpu_s_total) / elapsed_s
-    if foreign_cores > limit_cores:
-        yield invalid.disturbed(foreign_cores, limit_cores)
+    first_s, last_s = (one.tuner_cpu_s_total + one.backend_cpu_s_total for one in (first, last))
+    most_cores = limit_cores + max(0.0, room_cores - (last_s - first_s) / elapsed_s)
+    if foreign_cores > most_cores:
+        yield invalid.disturbed(foreign_cores, most_cores)
     stolen_cores = (last.steal_s_total - first.steal_s_total) / elapsed_s
     if stolen_cores > limit_cores:
         yield invalid.stolen(stolen_cores, limit_cores)

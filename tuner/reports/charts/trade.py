@@ -120,7 +120,7 @@ def cost_of(row: RankedLayout, cost: Cost, front: Front | None, cores: float) ->
 def _points(overview: Overview, cost: Cost, front: Front | None) -> list[_Point]:
     standings: dict[bool | None, Standing] = {True: "front", False: "beaten", None: "open"}
     placed = {} if front is None else {place.layout: place for place in front.places}
-    cores = min(float(overview.study.cores), overview.study.box_cores)
+    cores = overview.study.usable_cores
     found = []
     for row in overview.ranking.rows:
         value = row.throughput_per_10min

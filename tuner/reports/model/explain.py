@@ -87,7 +87,7 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
     if rules and len(variants) > 1 and len({rule.variant for rule in rules}) == 1:
         of = f"variant {variants[0]}" if variants[0] else "the service without a variant"
         notes.insert(0, f"The rules are for {of}, which has the fastest layout.")
-    if study.cores > study.box_cores:
+    if study.is_for_larger_host:
         notes.append(
             f"Layouts for {pluralize(study.cores, 'core')} measured on {study.box_cores:g}: there, the"
             " bottlenecks may be different."

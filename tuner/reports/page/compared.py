@@ -124,7 +124,7 @@ def trade_section(overview: Overview, limits: Limits) -> Section:
 
 
 def _costs(overview: Overview, cost: Cost, limits: Limits) -> Shown:
-    cores = min(float(overview.study.cores), overview.study.box_cores)
+    cores = overview.study.usable_cores
     unit = " (MB)" if cost == "memory" else ""
     rows = tuple(
         (str(row.layout), items(row.throughput_per_10min.mean), f"{spent:.4g}")

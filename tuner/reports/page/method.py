@@ -12,6 +12,7 @@ from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.domain.safety_limits import render_limit
 from tuner.core.ranking.overview import Overview
 from tuner.core.text.figures import format_kept_size, percent, pluralize, render_duration
+from tuner.core.windows.validity import room_in
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Text
 
@@ -24,6 +25,7 @@ _WORDS = {
     "cpu_frequency": "CPU clock",
     "physical_cores": "physical cores",
     "threads_per_core": "threads per core",
+    "cpus": "CPUs",
     "cores": "cores of the host",
     "cores_why": "reason for this number of cores",
     "load_of": "load average of",
@@ -146,9 +148,8 @@ def _requested_facts(study: StudyRecord) -> list[tuple[str, str]]:
     if study.budget_s is not None:
         found.append(("budget", render_duration(study.budget_s)))
     if study.foreign_limit_cores is not None:
-        found.append(
-            ("CPU of other processes that invalidates a window", f"{study.foreign_limit_cores:g} cores")
-        )
+        limit_cores = study.foreign_limit_cores + room_in(study)
+        found.append(("CPU of other processes that invalidates a window", f"{limit_cores:g} cores"))
     if command := _command(study):
         found.append(("command", command))
     return found

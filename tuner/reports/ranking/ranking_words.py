@@ -156,7 +156,7 @@ def _not_to_act_on(study: StudyRecord, ranking: Ranking) -> list[str]:
             "figures show how many requests were sent at once, not the capacity of the layouts, so there is "
             "no result."
         )
-    if study.cores > study.box_cores:
+    if study.is_for_larger_host:
         found.append(
             f"Layouts for {pluralize(study.cores, 'core')} measured on {study.box_cores:g}:"
             " the best layout there need not be the best on the larger host."

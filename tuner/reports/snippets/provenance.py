@@ -27,7 +27,7 @@ def provenance(study: StudyRecord, ranking: Ranking, layout: Layout, file: str) 
         doubts.append(f"Not the study's first: that is {best.layout}.")
     if study.provenance.is_quick:
         doubts.append("A first look with short windows: not a result to act on.")
-    if study.cores > study.box_cores:
+    if study.is_for_larger_host:
         doubts.append(f"Layouts for {study.cores} cores, measured on {study.box_cores:g}.")
     doubts += [*describe_no_evidence(ranking), *describe_caveats(study, ranking)]
     measured_by = study.provenance.tuner

@@ -36,6 +36,7 @@ def resident_box(box: Box, resident: Resident) -> Box:
         probe=_Probe(box.probe, resident, _Counting),
         sampler=_Sampler(box.sampler, resident),
         noise_of_second=resident.noise_of_second,
+        counted_ratio=resident.counted_ratio,
         hooks=_Hooks(box.hooks, resident),
         cross_check=None
         if check is None

@@ -104,6 +104,8 @@ class Resident:
         self.halves: list[tuple[float, float]] = []  #: rates in the first and second half of each slice
         self.rates: dict[int, float] = {}  #: items/s in the slice of each round
         self._counted_s = 0.0  #: length of the counted part of these slices
+        self._skipped_s = 0.0  #: sum of the skipped parts so far
+        self._slices_began_s: float | None = None  #: own time at the first slice
         self._own_s = clock.monotonic_s()  #: own time when it last stopped
         #: host time since which own time has passed; None: own time stands still
         self._since_s: float | None = None
@@ -203,6 +205,9 @@ class Resident:
         self.half_s = now_s + self._slice.skip_s + self._slice.counted_s / 2
         since_s, *_ = [meter.go_on() for meter in self.meters] or [self.host_clock.monotonic_s()]
         self._since_s = since_s
+        self._skipped_s += max(0.0, since_s - now_s)
+        if self._slices_began_s is None:
+            self._slices_began_s = self._own_s
 
     def _skip_until(self, at_s: float) -> None:
         """Sleep until the host's *at_s*, in short steps so that Ctrl-C does not wait for a long skip."""
@@ -223,6 +228,13 @@ class Resident:
             for one in (self, *(one for one in self._turns.members if one is not self))
         )
         return noise_of_second(own, others, self._counted_s)
+
+    def counted_ratio(self) -> float | None:
+        """Return the counted share of the time in which it ran in slices so far; None: no slice."""
+        if self._slices_began_s is None:
+            return None
+        counted_s = self.own_s() - self._slices_began_s
+        return counted_s / (counted_s + self._skipped_s) if counted_s > 0 else None
 
     def reach_half(self) -> None:
         """Read the meters in the middle of a slice."""

@@ -129,6 +129,7 @@ class Workbench:
                         launch,
                         fixed_work_cpu_s=mean_or_none(fixed_work_cpu_s),
                         noise_of_second_ratio=self.box.noise_of_second(),
+                        counted_ratio=self.box.counted_ratio(),
                     )
                     left_at_s = clock.monotonic_s()
                 launch = layout.judged(launch)

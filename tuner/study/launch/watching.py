@@ -17,7 +17,13 @@ from tuner.core.errors import MeasurementError
 from tuner.core.messages import invalid
 from tuner.core.warmup import EarlierTransients, Seen, has_settled
 from tuner.core.windows.summary import window_from
-from tuner.core.windows.validity import find_lost_counts, foreign_limit_of, missing_threads, void_reasons
+from tuner.core.windows.validity import (
+    find_lost_counts,
+    foreign_limit_of,
+    missing_threads,
+    room_in,
+    void_reasons,
+)
 from tuner.ports import BrakeWatch, Clock, Counting, Feeder, Launch, Watch
 
 if TYPE_CHECKING:
@@ -203,6 +209,7 @@ class RunningLayout:
             probe_problem=window.probe_problem,
             feeder_problem=self.feeder.problem() if window.dry or not window.n_done else "",
             foreign_limit=foreign_limit_of(self.study),
+            room_cores=room_in(self.study),
             memory_pressure_limit=self.study.memory_pressure_limit_ratio,
             interval_s=SAMPLE_EVERY_S,
             looked_s=window.looked_s,
@@ -240,7 +247,7 @@ class RunningLayout:
             return replace(launch, unsettled=why)
         if self.earlier is not None:
             self.earlier.learn(self.layout, self.seen.since_first_item())
-        settling = self.seen.settling()
+        settling = self.seen.settling().over(launch.counted_ratio or 1.0)
         return replace(
             launch,
             warmup_s=None if launch.warmup_s is None else launch.warmup_s + self.seen.heads_s,

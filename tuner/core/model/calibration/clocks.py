@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, fsum, log
 from statistics import fmean
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
@@ -101,20 +101,32 @@ class Clocks:
         return (self.service_cpu_s + self.backend_cpu_s) / self.length_s
 
 
-def spare_cores_of(study: StudyRecord) -> float:
-    """Return the cores of the host that *study* keeps its service off, and that other processes may use."""
-    return max(0.0, study.box_cores - study.cores)
+class Spare(NamedTuple):
+    """Cores of the host that the service of a study cannot use, but other processes can."""
+
+    by_cores: float = 0.0  #: because of ``--cores``; tuner and its load generator can use them too
+    by_quota: float = 0.0  #: because of a container's CPU quota, which also limits tuner
 
 
-def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare_cores: float = 0.0) -> Clocks:
+NO_SPARE = Spare()
+
+
+def spare_cores_of(study: StudyRecord) -> Spare:
+    """Return the spare cores of *study*."""
+    whole = study.provenance.whole_cores or 0.0
+    by_cores = study.box_cores - study.cores if study.is_held else 0.0
+    return Spare(by_cores, max(0.0, whole - study.box_cores) if study.provenance.in_container else 0.0)
+
+
+def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare: Spare = NO_SPARE) -> Clocks:
     """Return the clocks of *window*; ``count_dispersion`` is None without its *samples* (one a second).
 
     The kernel's clocks are preferred. They are not used if the probe counted more CPU of items than the
     workers used: then supervisord started a shell or a master, whose children work on the items.
 
-    The CPU of other processes is known for the whole host only. If it has *spare_cores* that the service may
-    not use, only the CPU beyond these is charged to the service's cores: the same share of other processes
-    and of backends, as their cores are not known. An item waits asleep for the rest of its backend's CPU.
+    The CPU of other processes is known for the whole host only. If it has *spare* cores, only the CPU beyond
+    these is charged to the service's cores: the same share of other processes and of backends, as their cores
+    are not known. An item waits asleep for the rest of its backend's CPU.
     """
     worker_s, child_s = window.worker_cpu_s, window.child_cpu_s
     source: Source = "kernel"
@@ -126,10 +138,12 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare_cor
         worker_s = max(told_s, window.service_cpu_s - of_children_s)
     elif worker_s is None:
         source = "service"
-    others_s = max(0.0, window.foreign_cpu_s + window.tuner_cpu_s + window.steal_s)
+    strangers_s = window.foreign_cpu_s
+    strangers_s -= min(max(0.0, strangers_s), spare.by_quota * window.length_s)
+    others_s = max(0.0, strangers_s + window.tuner_cpu_s + window.steal_s)
     backend_s = max(0.0, window.backend_cpu_s)
     beside_s = others_s + backend_s
-    charged_ratio = max(0.0, 1 - spare_cores * window.length_s / beside_s) if beside_s else 1.0
+    charged_ratio = max(0.0, 1 - spare.by_cores * window.length_s / beside_s) if beside_s else 1.0
     active = window.n_active_mean
     return Clocks(
         layout=window.layout,
@@ -154,7 +168,8 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare_cor
         backend_cpu_s=charged_ratio * backend_s,
         foreign_cores=charged_ratio * others_s / window.length_s,
         tuner_cores=charged_ratio * min(max(0.0, window.tuner_cpu_s), others_s) / window.length_s,
-        strangers_cores=max(0.0, window.foreign_cpu_s / window.length_s),
+        # under a quota, in a container, tasks of other processes are not counted
+        strangers_cores=0.0 if spare.by_quota else max(0.0, window.foreign_cpu_s / window.length_s),
         n_active=window.n_active_from_load1 if active is None else active,
         pss_bytes=window.pss_bytes,
         source=source,
@@ -167,11 +182,11 @@ def clocks_of_counted(
     windows: Iterable[WindowRecord],
     samples: Callable[[WindowRecord], Sequence[Sample]] = lambda _: (),
     *,
-    spare_cores: float = 0.0,
+    spare: Spare = NO_SPARE,
 ) -> tuple[Clocks, ...]:
     """Return the clocks of the valid *windows* that always had work: not those at a fixed rate."""
     return tuple(
-        clocks_of(window, samples(window), spare_cores=spare_cores)
+        clocks_of(window, samples(window), spare=spare)
         for window in windows
         if not window.void and window.block != WARMING_BLOCK and window.n_done and not window.is_at_a_rate
     )
@@ -181,14 +196,14 @@ def clocks_of_layouts(
     sums: Sums,
     samples: Callable[[WindowRecord], Sequence[Sample]] = lambda _: (),
     *,
-    spare_cores: float = 0.0,
+    spare: Spare = NO_SPARE,
     pooled: Collection[str] = (),
 ) -> tuple[Clocks, ...]:
     """Return the clocks of each layout's launches together, for launches with items and work all the time.
 
     Some are read window by window, as in `clocks_of_counted`, which leaves out those without an item: 1x1, to
     estimate the scatter of windows in a launch; launches with fewer clocks than other launches of their
-    layout, or with windows of different kinds; and all if there are *spare_cores*, because the CPU of other
+    layout, or with windows of different kinds; and all if there are *spare* cores, because the CPU of other
     processes on these differs by window. For *pooled* variants 2x4 means 8 processes.
     """
     together: dict[Layout, list[LaunchTally]] = defaultdict(list)
@@ -196,7 +211,7 @@ def clocks_of_layouts(
     for launch in sums.launches:
         if launch.n_at_a_rate == launch.n_windows:
             continue
-        if spare_cores or launch.layout.total_threads == 1 or not _is_of_one_kind(launch):
+        if any(spare) or launch.layout.total_threads == 1 or not _is_of_one_kind(launch):
             apart.append(launch)
         elif launch.n_done:
             together[launch.layout].append(launch)
@@ -210,7 +225,7 @@ def clocks_of_layouts(
         windows = [replace(window, layout=shape_of(window.layout, pooled)) for window in windows]
     return (
         *(_clocks_of_launches(shape_of(own[0].layout, pooled), own) for own in found),
-        *clocks_of_counted(windows, samples, spare_cores=spare_cores),
+        *clocks_of_counted(windows, samples, spare=spare),
     )
 
 

@@ -15,7 +15,7 @@ from tuner.core.domain.safety_limits import render_amount
 from tuner.core.domain.service import (
     shape_of,
 )
-from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
+from tuner.core.model.calibration.clocks import NO_SPARE, Spare, clocks_of, spare_cores_of
 from tuner.core.text.figures import pluralize, render_duration
 from tuner.core.windows.launch_sums import (
     LaunchTally,
@@ -72,7 +72,7 @@ class Evidence:
     #: part of gil_waiting_s in which they waited for a core; run_delay_s includes it
     gil_waking_s: float | None = None
     memory: str | None = None  #: reason why memory is a bottleneck, in words; None: it is not
-    spare_cores: float = 0.0  #: number of cores that the service may not use
+    spare: Spare = NO_SPARE  #: cores that the service cannot use
     #: returns the windows, one by one; read_launches returns one sum for each launch
     read_windows: Callable[[], Sequence[WindowRecord]] = field(default=tuple, repr=False)
     read_launches: Callable[[], Sequence[WindowRecord]] = field(default=tuple, repr=False)
@@ -247,9 +247,9 @@ def _evidence(
     memory: str | None,
 ) -> Evidence | None:
     """Return the evidence of a layout with the sums *reported*; None without clocks or finished items."""
-    spare_cores = spare_cores_of(study)
+    spare = spare_cores_of(study)
     summed = window_of_sums(layout, reported)
-    clocks = clocks_of(summed, spare_cores=spare_cores)
+    clocks = clocks_of(summed, spare=spare)
     if clocks.source == "service" or not clocks.n_done + clocks.n_failed:
         return None
     return Evidence(
@@ -271,7 +271,7 @@ def _evidence(
         master_cpu_s=clocks.master_cpu_s,
         beside_delay_s=clocks.beside_delay_s,
         memory=memory,
-        spare_cores=spare_cores,
+        spare=spare,
         read_windows=read_windows,
         read_launches=read_launches,
     )

@@ -120,7 +120,7 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
     seen = [one for one in seen if one.n_done]
     if machine.has_gil and any(_lets_go_of_the_gil(one) for one in seen):
         all_clocks = clocks_of_counted(
-            (window for one in seen for window in one.read_windows()), spare_cores=seen[0].spare_cores
+            (window for one in seen for window in one.read_windows()), spare=seen[0].spare
         )
         if len({clocks.layout for clocks in all_clocks}) > 1:
             from tuner.core.model.calibration.calibrate import calibrate_jointly
@@ -134,9 +134,7 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
     if not seen:
         return None
     one = min(seen, key=lambda own: (own.shape.total_threads, own.shape.threads))
-    clocks_of_one = [
-        clocks_of(window, spare_cores=one.spare_cores) for window in one.read_launches() if window.n_done
-    ]
+    clocks_of_one = [clocks_of(window, spare=one.spare) for window in one.read_launches() if window.n_done]
     if not any(clocks.service_cpu_s > 0 for clocks in clocks_of_one):
         return None
     if one.shape.total_threads == 1:
@@ -195,13 +193,15 @@ def gils_of(study: StudyRecord) -> dict[str, bool | None]:
 
 def machine_of(study: StudyRecord, variant: str = "") -> Machine:
     """Return the host of *study* without other processes: its cores, and SMT and GIL by the provenance."""
-    cores = min(float(study.cores), study.box_cores)
+    cores = study.usable_cores
     try:
         smt = float(study.provenance.threads_per_core or "1")
     except ValueError:  # not known
         smt = 1.0
+    whole = None if study.is_held else study.provenance.whole_cores
+    physical = cores / max(smt, 1.0) if whole is None else min(cores, whole)
     return Machine(
         cores=cores,
-        physical_cores=cores / smt if smt > 1 else None,
+        physical_cores=physical if physical < cores else None,
         has_gil=study.provenance.workers.has_gil(variant) is not False,
     )
