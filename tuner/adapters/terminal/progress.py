@@ -11,9 +11,10 @@ from typing import IO, TYPE_CHECKING
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import FIRST_LOOK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.settled_load import settled_load
 from tuner.core.domain.window import Sample, Window
 from tuner.core.text.figures import format_block, render_duration, render_rest, until
-from tuner.core.windows.summary import loads_of
+from tuner.core.windows.summary import record_of
 from tuner.ports import Progress
 
 if TYPE_CHECKING:
@@ -218,13 +219,9 @@ def render_window(
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
         return f"{where}: invalid window, {reasons}"
-    loads = loads_of(window)
-    active = [sample.n_active for sample in window.samples if sample.n_active is not None]
-    parts = [f"{where}: {render_rate(window.throughput_per_s)}"]
-    if loads:
-        parts.append(f"load {sum(loads) / len(loads):.2f}")
-    if active:
-        parts.append(f"active {sum(active) / len(active):.1f}")
+    record = record_of(window, launch_id=0, block=block, box=box)
+    load = settled_load(record, is_of_host=False)  # load1 would be mostly that of the previous layout
+    parts = [f"{where}: {render_rate(window.throughput_per_s)}", f"load {load:.2f}"]
     if window.n_failed:
         parts.append(f"{window.n_failed} failed")
     most = "at most " if is_race else ""

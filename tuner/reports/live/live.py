@@ -65,7 +65,9 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
             warnings += _hanging("warning ", f"{printable(slug)}: {printable(text)}", "doubtful", look)
     last: list[Line] = []
     if board.last is not None:
-        last = _hanging("last   ", describe_last_window(board.last, n_boxes=board.n_boxes), "dim", look)
+        last = _hanging(
+            "last   ", describe_last_window(board.last, board.study, n_boxes=board.n_boxes), "dim", look
+        )
     goal = _wrap([(describe_goal(board), "dim")], look)
     end = [] if board.stage == "over" else _wrap([(describe_end(board), "dim")], look, 4)
     command: list[Line] = []
@@ -150,7 +152,7 @@ def _of_box(one: BoxLive, age_s: float, look: Look) -> Line:
 
 
 def _describe_load(live: Live) -> str:
-    load = "" if live.load1 is None else f"load {live.load1:.2f}"
+    load = "" if live.load1 is None else f"load1 {live.load1:.2f}"
     active = "" if live.n_active is None else f"active {live.n_active}"
     return ", ".join(filter(None, [load, active]))
 

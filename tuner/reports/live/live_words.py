@@ -7,6 +7,7 @@ from tuner.core.domain.limits import Verdict, limits_from
 from tuner.core.domain.live import BoxLive, Live, Phase
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.safety_limits import WORDS, render_amount, render_limit
+from tuner.core.domain.settled_load import is_load_of_host, settled_load
 from tuner.core.ranking.live_status import Board, LayoutStatus, State
 from tuner.core.text.figures import (
     format_block,
@@ -217,8 +218,8 @@ def describe_remaining(board: Board, now_wall_s: float) -> str:
     return f"{about} {render_rest(left_s)}{end}{f' ({taken} so far)' if taken else ''}"
 
 
-def describe_last_window(window: WindowRecord, *, n_boxes: int = 1) -> str:
-    """Return a line on the last window."""
+def describe_last_window(window: WindowRecord, study: StudyRecord, *, n_boxes: int = 1) -> str:
+    """Return a line on the last window of *study*."""
     box = f"{window.box}: " if n_boxes > 1 else ""
     where = f"{box}{window.layout}, {format_block(window.block)}"
     if window.void:
@@ -226,7 +227,8 @@ def describe_last_window(window: WindowRecord, *, n_boxes: int = 1) -> str:
         return printable(f"{where}: invalid, {reasons}")
     rate = _describe_group(TEN_MINUTES_S * window.n_done / window.length_s) if window.length_s else "-"
     failed = f", {window.n_failed} failed" if window.n_failed else ""
-    return f"{where}: {rate} items/10 min, load {window.load1_mean:.2f}{failed}"
+    load = settled_load(window, is_of_host=is_load_of_host(study))
+    return f"{where}: {rate} items/10 min, load {load:.2f}{failed}"
 
 
 def describe_phase(live: Live | BoxLive) -> str:
