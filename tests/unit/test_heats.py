@@ -11,6 +11,7 @@ from math import inf, log
 from pathlib import Path
 from random import Random
 from statistics import mean, stdev
+from typing import Any
 
 import pytest
 
@@ -34,13 +35,40 @@ from tuner.core.stats.two_way_anova import Observation, fit
 from tuner.core.windows.launch_sums import LaunchTally
 from tuner.core.windows.slices import Slice
 from tuner.ports import Box, Counting, CrossCheck, Launch, Probe, Sampler, Watch
+from tuner.study.aging import memory_growth
 from tuner.study.first_look import before
 from tuner.study.heat.resident_box import _Watch
 from tuner.study.heat.turns import LONGEST_STEP_S, Cancelled, Resident, Turns
 from tuner.study.run import run_study
 from tuner.study.strategy_driver import replay_study
 
+from ..leaking_studies import MB
 from .heat_studies import QUIET, RATES, SERVICE, box_with_places, heat_study, measured
+
+
+def test_growth_and_trends_in_slices_are_per_hour_in_which_the_layout_ran() -> None:
+    """All layouts leak 1 MB in each minute of work, and lose 30 % in an hour of it."""
+    aging = replace(
+        SERVICE,
+        leak_bytes_per_s=dict.fromkeys(RATES, MB / 60),
+        trend_per_h=dict.fromkeys(RATES, log(0.7)),
+    )
+
+    def kind(_service: object, *args: Any, **more: Any) -> VirtualBox:
+        return VirtualBox(aging, *args, **more)
+
+    study = heat_study(window_s=900.0, min_window_s=900.0, within_ratio=0.2, warmup_s=None)
+    store = measured(study, box_with_places(Noise(0.0, 0.0, sample_sd=0.01), kind=kind))
+    in_heats = {n: launch for n, launch in store.launches() if launch.heat is not None}
+    sums = store.sums()
+    only = replace(sums, launches=[one for one in sums.launches if one.launch in in_heats])
+    found = memory_growth(store, only, 0.95, 86_400.0)
+
+    assert len(in_heats) > 6
+    assert all(0.7 < (launch.counted_ratio or 0.0) < 0.95 for launch in in_heats.values())
+    assert [one.per_h.mean for one in found.values()] == pytest.approx([60 * MB] * 6, rel=0.02)
+    trends = [launch.trend_ratio_per_h or 0.0 for launch in in_heats.values()]
+    assert mean(trends) == pytest.approx(log(0.7), abs=0.02)
 
 
 @pytest.mark.parametrize("gate", ["freeze", "feed"])

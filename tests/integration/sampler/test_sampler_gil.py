@@ -96,6 +96,25 @@ def test_a_launch_that_is_watched_tells_how_long_its_threads_wait(start: Start) 
         assert watch.usage().gil_waking_s_total is not None
 
 
+def test_at_the_edge_of_a_slice_a_sample_replaces_that_of_the_idle_launch(start: Start) -> None:
+    """Otherwise a sample is taken once in a quarter of an hour."""
+    workers = start("gil held 4")
+    workers.processes[0].stdout.readline()
+    with ProcSampler(SystemClock(), gil_looks_per_s=0.001).watching(workers, frozenset()) as watch:
+        watch.sample(Reading(time.monotonic(), 0, 0))
+
+        def n_waiting(*, at_edge: bool) -> float:
+            before = watch.usage(at_edge=at_edge)
+            time.sleep(0.2)
+            after = watch.usage()
+            waited_s = after.gil_waiting_s_total - before.gil_waiting_s_total
+            return waited_s / (after.at_s - before.at_s)
+
+        assert n_waiting(at_edge=False) == 0.0
+        expected = pytest.approx(3, abs=0.6)
+        assert until(lambda: n_waiting(at_edge=True), expected) == expected
+
+
 def test_nobody_looks_unless_told_to(start: Start) -> None:
     with ProcSampler(SystemClock()).watching(start("busy"), frozenset()) as watch:
         watch.sample(Reading(time.monotonic(), 0, 0))

@@ -247,6 +247,8 @@ class ProcWatch:
             self._item_cpu_s = max(self._item_cpu_s, item_cpu_s)  # both are rounded down to ticks
         workers, children = self._worker_states, self._child_states
         workers.advance(at_s)
+        if self._gil is not None and at_edge:
+            self._gil.look()  # the last sample is from before the slice: of an idle service
         gil = None if self._gil is None else self._gil.waited_s()
         children.advance(at_s)
         tuner_cpu_s, backend_cpu_s = self._tuner.cpu_s_total(), self._look_at_backends(service)
