@@ -150,6 +150,8 @@ def test_gunicorn_gets_only_options_that_its_version_has(
         ("def post_fork(server, worker):\n    worker_class = 'gevent'\n", "gthread"),
         ("threads = 4\nworker_class = None\n", "gthread"),
         ("worker_class = (\n", "gthread"),  # gunicorn itself rejects it
+        ("import os\nworker_class = 'sync'\nthreads = int(os.environ.get('T', 4))\n", "gthread"),
+        ("worker_class = 'gevent'\nlogconfig_dict = {[]: 1}\n", "gevent"),
     ],
 )
 def test_the_worker_class_of_gunicorn_may_stand_in_its_configuration_file(
@@ -190,6 +192,43 @@ def test_a_worker_class_that_code_computes_is_a_warning_unless_the_command_has_o
     assert "computed-in-file" not in typed("gunicorn app:app -k gevent").service.cautions
 
 
+@pytest.mark.parametrize(
+    "file",
+    [
+        "from base import worker_class\n",
+        "from base import *\n",
+        "worker_class, timeout = 'gevent', 4\n",
+        "class W: ...\nworker_class = W\n",
+    ],
+)
+def test_a_worker_class_of_another_module_is_computed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gunicorn.conf.py").write_text(file)
+
+    assert "computed-in-file" in typed("gunicorn app:app").service.cautions
+    assert "computed-in-file" not in typed("env -C /srv gunicorn app:app").service.cautions  # another file
+
+
+def test_a_config_for_gunicorn_follows_its_configuration_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gunicorn.conf.py").write_text("worker_class = 'uvicorn_worker.UvicornWorker'\n")
+    text = render_config_for(("gunicorn", "app:app"), None, {})
+    (tmp_path / "s.yaml").write_text(text)
+    (tmp_path / "v.yaml").write_text(
+        "service: {kind: gunicorn, command: gunicorn app:app, variants: {a: {}, b: {environment: {A: b}}}}\n"
+    )
+
+    assert re.search("^  probe: generator", text, re.MULTILINE)
+    for name in ("s.yaml", "v.yaml"):
+        service = settings_of(tmp_path / name, {}).service
+        assert isinstance(service, ScriptSettings)
+        assert service.probe.kind == "generator"
+
+
 def test_what_else_a_file_of_gunicorn_sets_is_respected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +239,11 @@ def test_what_else_a_file_of_gunicorn_sets_is_respected(
     assert typed("gunicorn app:app").service.ready is None  # the line that it would wait for is not logged
     file.write_text("logger_class = 'app.JsonLogger'\n")
     assert typed("gunicorn app:app").service.probe.kind == "generator"
+    file.write_text("class Own: ...\nlogger_class = Own\n")
+    assert typed("gunicorn app:app").service.probe.kind == "generator"
+    file.write_text("logger_class = 'simple'\nsyslog = False\nlogconfig_dict = {}\n")
+    assert typed("gunicorn app:app").service.probe.kind == "statsd"
+    assert typed("gunicorn app:app").service.ready is not None
     file.write_text("daemon = True\n")
     with raises(ConfigError, wording("services.daemon-in-a-file")):
         typed("gunicorn app:app")
@@ -213,6 +257,10 @@ def test_what_else_a_file_of_gunicorn_sets_is_respected(
 def test_what_a_daemon_starts_is_refused(command: str) -> None:
     with raises(ConfigError, wording("services.started-elsewhere", program=command.split()[0])):
         typed(command)
+
+
+def test_a_script_may_start_by_setpriv() -> None:
+    assert typed("setpriv --no-new-privs ./worker {threads}").service.kind == "script"
 
 
 def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variants(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from tuner.bootstrap.parts.services import WEB, url_of, web_script
-from tuner.bootstrap.seen_through import Behind, cannot_watch, find_service_command, named_later
+from tuner.bootstrap.seen_through import (
+    Behind,
+    cannot_watch,
+    find_service_command,
+    named_later,
+    started_elsewhere,
+)
 from tuner.core.errors import ConfigError
 from tuner.core.text.address import bound_ports
 from tuner.core.text.command_words import parse_command, split_command
@@ -166,7 +172,12 @@ def _script_as_it_runs(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     from tuner.config.fields import Misplaced
 
     words = _words_of(asked.get("command"))
-    if words and (why := cannot_watch(parse_command(words))):
+    variants = asked.get("variants")
+    for name, section in (variants if isinstance(variants, Mapping) else {}).items():
+        of_variant = _words_of(section.get("command")) if isinstance(section, Mapping) else None
+        if of_variant and (why := started_elsewhere(parse_command(of_variant))):
+            raise Misplaced(why, ("variants", str(name), "command"))
+    if words and (why := started_elsewhere(parse_command(words))):
         raise Misplaced(why, ("command",))
     if words is not None and is_assignment(words[0]) and len(words) > 1:
         asked = {**asked, "command": ["env", *words]}
@@ -353,4 +364,4 @@ def render_config_for(
     words = behind.words
     if kind == WEB or (service is None and kind is None and bound_ports(words)):
         return web_starter(words, given.get("url", url_of(words)), _name_of(words))
-    return starter(service, words, given, around, _name_of(words), redact)
+    return starter(service, words, given, around, _name_of(words), redact, _reader({}, Path.cwd()))

@@ -168,10 +168,16 @@ _STARTED_ELSEWHERE = {
 }
 
 
+def started_elsewhere(taken: CommandWords) -> str:
+    """Return, as a clause, how a daemon starts the processes of a command; empty: the command starts them."""
+    where = _STARTED_ELSEWHERE.get(taken.program)
+    return "" if where is None else f"{taken.program} starts the service {where}"
+
+
 def cannot_watch(taken: CommandWords) -> str:
     """Return, as a clause, why tuner cannot watch the processes of a command; empty: it can."""
-    if where := _STARTED_ELSEWHERE.get(taken.program):
-        return f"{taken.program} starts the service {where}"
+    if why := started_elsewhere(taken):
+        return why
     if not taken.is_as_user or os.geteuid() == 0:
         return ""
     return (

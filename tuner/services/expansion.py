@@ -171,6 +171,10 @@ class _User:
         return _texts(self.environment)
 
 
+#: options of ``uv run``, ``env`` and others that change the folder, so that a file may be another one
+_CHANGE_FOLDER = ("--directory", "--chdir", "-C", "-D")
+
+
 def _user(
     service: Service,
     asked: Mapping[str, Any],
@@ -189,7 +193,9 @@ def _user(
     everything = {**inherited, **_texts(environment)}
     before, words = before_program(taken, service)
     command = Command(words, everything, given, is_module=taken.is_module, grammar=service.grammar)
-    command = replace(command, file=service.of_file(command, read))
+    is_elsewhere = taken.has_setup or any(word.partition("=")[0] in _CHANGE_FOLDER for word in before)
+    if not is_elsewhere:
+        command = replace(command, file=service.of_file(command, read))
     return _User(command, before, environment, names, taken.hides_environment)
 
 
@@ -222,9 +228,8 @@ def _with_own_variants(
     if not isinstance(own, Mapping):
         raise Unclear("variants", "should be a mapping; name forms to compare under study: variants")
     plain = {name: value for name, value in asked.items() if name != "variants"}
-    section = expand_service(
-        service, plain, environment, None
-    )  # nothing is started by the service's own Python
+    # nothing is started by the service's own Python
+    section = expand_service(service, plain, environment, None, Surroundings(read=around.read))
     section["variants"] = {}
     for name, variant in own.items():
         other = variant if isinstance(variant, Mapping) else {}

@@ -90,11 +90,11 @@ def _of_file(command: Command, read: Callable[[str], str | None]) -> OfFile | No
         unclear.discard(option)
         try:
             literal = None if value is None else ast.literal_eval(value)
-        except ValueError:
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             value = None
         if value is None:
             unclear.add(option)
-        elif literal is not None:
+        elif literal not in (None, False, "", {}):
             values[option] = str(literal)
     return OfFile(named, values, frozenset(unclear))
 
@@ -102,8 +102,11 @@ def _of_file(command: Command, read: Callable[[str], str | None]) -> OfFile | No
 def _assigned_in(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield the names that a statement of a module assigns, each with its value; None: code decides it."""
     match statement:
-        case ast.Assign(targets=targets, value=value):
-            yield from ((target.id, value) for target in targets if isinstance(target, ast.Name))
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield name, value
+        case ast.ImportFrom(names=names):
+            imported = [each.asname or each.name for each in names]
+            yield from ((name, None) for name in (_OF_FILE if imported == ["*"] else imported))
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
             yield name, value
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -114,13 +117,26 @@ def _assigned_in(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
                     yield node.id, None
 
 
+def _has_usual_logger(command: Command) -> bool:
+    named = command.said("--logger-class")
+    if named is None:
+        return not _is_computed(command, "--logger-class")
+    return named in ("simple", "gunicorn.glogging.Logger")
+
+
+def _is_computed(command: Command, option: str) -> bool:
+    """Return whether only code in the configuration file sets the option."""
+    return command.file is not None and option in command.file.unclear and command.said(option) is None
+
+
 def _form_of(command: Command) -> str | None:
     asked = command.said("-k", "--worker-class")
     if asked is None:
         return None
     name = _CLASSES.get(asked, asked)
     # gunicorn itself turns sync workers with threads into gthread
-    return "gthread" if name == "sync" and command.said("--threads") not in (None, "1") else name
+    has_threads = command.said("--threads") not in (None, "1") or _is_computed(command, "--threads")
+    return "gthread" if name == "sync" and has_threads else name
 
 
 def _url(command: Command) -> str | None:
@@ -202,7 +218,7 @@ SERVICE = Service(
             ),
             forms=("gthread", "sync", "gevent"),  # event loops send nothing to statsd
             # gunicorn uses its logger for statsd only in place of its usual logger
-            works=lambda command: command.said("--logger-class") is None,
+            works=_has_usual_logger,
         ),
         BY_GENERATOR,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -11,7 +12,7 @@ from tuner.core.defaults import STOP_WAIT
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.text.command_words import parse_command
-from tuner.services.expansion import expand_service
+from tuner.services.expansion import Surroundings, expand_service
 from tuner.services.record import Command, Form, Service, Told
 
 _COLUMN = 32  #: where comments begin
@@ -87,6 +88,7 @@ def starter(
     environment: Mapping[str, str],
     name: str,
     hide: Callable[[Any], Any],
+    read: Callable[[str], str | None] = lambda _path: None,
 ) -> str:
     """Return the text of a config.
 
@@ -97,11 +99,14 @@ def starter(
         environment: the environment of the command.
         name: of a script.
         hide: removes secrets found in the environment.
+        read: see `Surroundings`.
     """
     if service is None:
         return _SCRIPT.format(name=name, command=_flow(list(words))) + _STUDY.format(variants="")
     looked_at = Command(parse_command(words).words, environment, given, grammar=service.grammar)
+    looked_at = replace(looked_at, file=service.of_file(looked_at, read))
     own = service.form_of(looked_at) or service.forms[0].name
+    counted = service.counted_by(own, command=looked_at) or service.probes[0]
     others = [form.name for form in service.forms if form.name != own]
     variants = ""
     if others:
@@ -113,8 +118,8 @@ def starter(
         f"  kind: {service.name}",
         f"  command: {_flow(list(words))}",
         *_settings(service, looked_at, hide),
-        *_probes(service, given.get("probe", (service.counted_by(own) or service.probes[0]).name)),
-        *_made_of_it(service, words, given, environment, hide),
+        *_probes(service, given.get("probe", counted.name)),
+        *_made_of_it(service, words, given, environment, hide, read),
     ]
     return "\n".join(lines) + "\n" + _STUDY.format(variants=variants)
 
@@ -148,9 +153,10 @@ def _made_of_it(
     given: Mapping[str, str],
     environment: Mapping[str, str],
     hide: Callable[[Any], Any],
+    read: Callable[[str], str | None],
 ) -> list[str]:
     asked: dict[str, Any] = {"kind": service.name, "command": list(words), **given}
-    section = hide(expand_service(service, asked, environment, None))
+    section = hide(expand_service(service, asked, environment, None, Surroundings(read=read)))
     lines = ["  # Keys that tuner sets; a key of yours overrides them."]
     keys = ("threads", "programs", "ready", "stop", "feeder")
     lines += [f"  #   {key}: {_flow(section[key])}" for key in keys if key in section]
