@@ -45,7 +45,7 @@ WARNINGS = (
     service.latency_at_saturation(),
     service.queue_left(BIG, "connection refused"),
     service.queue_shared(BIG, 12, "celery"),
-    service.computed_in_file("gunicorn", "gunicorn.conf.py", "--worker-class", "gthread"),
+    service.computed_in_file("gunicorn", "./gunicorn.conf.py", "-k", "gthread"),
     service.requests_failed(BIG, 40, 1000, {"timeout": 30, "5xx": 10}, {5: 503}),
     service.redirected(BIG, 990, 1000, 302),
     fleet.box_gone("host-b", "its process ended"),

@@ -48,7 +48,7 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
         named = settings.backends or ()
         host = Provenance.from_mapping(describe_host())
         is_alone = container is not None and cores >= whole_cores(seen.offered)
-        room_cores = room_for_others(host.whole_cores, seen.offered) if is_alone else 0.0
+        room_cores = room_for_others(host.usable_physical_cores, seen.offered) if is_alone else 0.0
         neighbours = neighbours_seen(
             SystemClock(),
             seconds,

@@ -160,11 +160,8 @@ _STARTED_ELSEWHERE = {
         "in a container, where tuner can neither watch nor stop its processes: give the command that the"
         " container runs, and run tuner in that image (docs/containers.md)",
     ),
-    **dict.fromkeys(
-        ("systemctl",),
-        "by the system's service manager, so that tuner can neither watch nor stop its processes: use the"
-        " command of its unit, as tuner init --from UNIT.service does",
-    ),
+    "systemctl": "by the system's service manager, so that tuner can neither watch nor stop its processes:"
+    " use the command of its unit, as tuner init --from UNIT.service does",
 }
 
 

@@ -19,7 +19,7 @@ from tuner.core.messages.service import (
     workers_are_threads,
 )
 from tuner.core.text.command_words import CommandWords, parse_command, split_command
-from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
+from tuner.services.record import GIVEN, Command, Counted, Form, ReadFile, Service, Told
 from tuner.services.running import escape_fields
 
 #: whether the Python that a command runs has its GIL off, by its words and its environment
@@ -34,8 +34,7 @@ class Surroundings:
 
     gil_is_off: GilIsOff = lambda _words, _environment: False
     version_of: VersionOf = lambda _package, _words, _environment: ()
-    #: text of a file, by its path in the service's folder; None: it cannot be read
-    read: Callable[[str], str | None] = lambda _path: None
+    read: ReadFile = lambda _path: None
 
 
 class Unclear(ConfigError):
@@ -94,8 +93,8 @@ def expand_service(
     if always.since and around.version_of(service.package, started, everything) < always.since:
         always = Told()
     if variants is None and (file := user.command.file) is not None:
-        for option in sorted(file.unclear & service.told_apart.keys()):
-            instead = service.told_apart[option]
+        for option in sorted(file.unclear & service.warned_if_computed.keys()):
+            instead = service.warned_if_computed[option]
             if user.command.said(option, instead) is None:
                 warn(*computed_in_file(service.name, file.name, instead, names[0]))
     if losses := [(form.name, form.loses) for form in forms if form.loses]:
@@ -175,12 +174,13 @@ class _User:
 _CHANGE_FOLDER = ("--directory", "--chdir", "-C", "-D")
 
 
-def _user(
-    service: Service,
-    asked: Mapping[str, Any],
-    inherited: Mapping[str, str],
-    read: Callable[[str], str | None],
-) -> _User:
+def with_file(service: Service, command: Command, taken: CommandWords, read: ReadFile) -> Command:
+    """Return *command* with the options in its configuration file, unless it runs in another folder."""
+    is_elsewhere = taken.has_setup or any(word.partition("=")[0] in _CHANGE_FOLDER for word in taken.before)
+    return command if is_elsewhere else replace(command, file=service.of_file(command, read))
+
+
+def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, str], read: ReadFile) -> _User:
     own = asked.get("environment")
     if own is not None and not isinstance(own, Mapping):
         raise Unclear("environment", "should be a mapping, as NAME: value")
@@ -193,9 +193,7 @@ def _user(
     everything = {**inherited, **_texts(environment)}
     before, words = before_program(taken, service)
     command = Command(words, everything, given, is_module=taken.is_module, grammar=service.grammar)
-    is_elsewhere = taken.has_setup or any(word.partition("=")[0] in _CHANGE_FOLDER for word in before)
-    if not is_elsewhere:
-        command = replace(command, file=service.of_file(command, read))
+    command = with_file(service, command, taken, read)
     return _User(command, before, environment, names, taken.hides_environment)
 
 
@@ -218,10 +216,7 @@ def _own_first(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str
 
 
 def _with_own_variants(
-    service: Service,
-    asked: Mapping[str, Any],
-    environment: Mapping[str, str],
-    around: Surroundings,
+    service: Service, asked: Mapping[str, Any], environment: Mapping[str, str], around: Surroundings
 ) -> dict[str, Any]:
     """Return the user's own variants (interpreters, allocators), each expanded as the service would be."""
     own = asked["variants"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from tuner.core.domain.service import OsThreads
 from tuner.services.http_address import (
@@ -14,7 +14,17 @@ from tuner.services.http_address import (
     url_of_address,
     url_setting,
 )
-from tuner.services.record import Command, Counted, Form, Grammar, OfFile, Section, Service, Told
+from tuner.services.record import (
+    Command,
+    Counted,
+    FileOptions,
+    Form,
+    Grammar,
+    ReadFile,
+    Section,
+    Service,
+    Told,
+)
 
 _CMD_ARGS = "GUNICORN_CMD_ARGS"
 _LAYOUT_OPTIONS = ("-w", "--workers", "--threads", "-k", "--worker-class", "--worker-connections")
@@ -71,7 +81,7 @@ _OF_FILE = {
 }
 
 
-def _of_file(command: Command, read: Callable[[str], str | None]) -> OfFile | None:
+def _of_file(command: Command, read: ReadFile) -> FileOptions | None:
     """Return the settings in the configuration file that are literals."""
     named = command.said("-c", "--config") or "./gunicorn.conf.py"
     text = None if named.startswith("python:") else read(named.removeprefix("file:"))
@@ -96,7 +106,7 @@ def _of_file(command: Command, read: Callable[[str], str | None]) -> OfFile | No
             unclear.add(option)
         elif literal not in (None, False, "", {}):
             values[option] = str(literal)
-    return OfFile(named, values, frozenset(unclear))
+    return FileOptions(named, values, frozenset(unclear))
 
 
 def _assigned_in(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
@@ -224,7 +234,7 @@ SERVICE = Service(
     ),
     feeder=http_feeder,
     of_file=_of_file,
-    told_apart={"--worker-class": "-k"},
+    warned_if_computed={"--worker-class": "-k"},
     joined=(_CMD_ARGS,),
     logs=_logs,
     refused={

@@ -64,8 +64,12 @@ class Grammar:
         return self.prefix + name[2:].upper().replace("-", "_")
 
 
+#: returns the text of a file, by its path in the service's folder; None: it cannot be read
+ReadFile = Callable[[str], str | None]
+
+
 @dataclass(frozen=True, slots=True)
-class OfFile:
+class FileOptions:
     """The options that a service's configuration file sets, as far as tuner can read them."""
 
     name: str  #: name of the file, as in the command
@@ -85,7 +89,7 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)  #: what it will find, tuner's own included
     given: Mapping[str, str] = field(default_factory=dict)  #: the record's settings that the user has set
     is_module: bool = False  #: the first of the words names a module, which Python runs
-    file: OfFile | None = None  #: the options in its configuration file; None: it has none that is known
+    file: FileOptions | None = None  #: the options in its configuration file; None: it has none that is known
     grammar: Grammar = field(default_factory=Grammar)  #: the record's
 
     def option(self, *names: str) -> str | None:
@@ -289,11 +293,10 @@ class Service:
     form_of: Callable[[Command], str | None] = lambda _command: None  #: the form that the command asks for
     other_form: str = ""  #: advice for a command that asks for another form
     grammar: Grammar = field(default_factory=Grammar)  #: how its parser reads the command's options
-    #: reads the options in the command's configuration file, with a function that returns the text of a file,
-    #: or None if it cannot be read
-    of_file: Callable[[Command, Callable[[str], str | None]], OfFile | None] = lambda _command, _read: None
+    #: reads the options in the command's configuration file
+    of_file: Callable[[Command, ReadFile], FileOptions | None] = lambda _command, _read: None
     #: options of the file for which a warning is printed if code computes them, and the option to add
-    told_apart: Mapping[str, str] = field(default_factory=dict)
+    warned_if_computed: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[Setting, ...] = ()
     #: what feeds it, from the settings; None: nothing does, and *unfed* says what the user has to do
     feeder: Callable[[Command, Mapping[str, str]], Section | None] = lambda _command, _settings: None

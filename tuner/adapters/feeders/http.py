@@ -255,7 +255,7 @@ class HttpFeeder:
         self._found: ClientSearchResult | None = None
         self._rate_per_s = traffic.rate_per_s
         self._capacity_per_s: float | None = None
-        self._told_of_redirects = False  #: whether the warning was printed, which all launches share
+        self._has_warned_of_redirects = False  #: whether the warning was printed, which all launches share
         self._n_fed = 0  #: launches fed so far; each gets different random arrivals
 
     def prepare(self) -> None:
@@ -440,6 +440,6 @@ class HttpFeeder:
         n = totals.n_done + n_failed
         if n_failed > MANY_FAILED_RATIO * n:
             self._warn(*requests_failed(layout, n_failed, n, failed, totals.last_status))
-        if totals.n_redirected > MANY_FAILED_RATIO * totals.n_done and not self._told_of_redirects:
-            self._told_of_redirects = True
+        if totals.n_redirected > MANY_FAILED_RATIO * totals.n_done and not self._has_warned_of_redirects:
+            self._has_warned_of_redirects = True
             self._warn(*redirected(layout, totals.n_redirected, totals.n_done, totals.last_status[3]))

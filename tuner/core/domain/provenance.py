@@ -174,7 +174,7 @@ class Provenance:
         return self.load_of is not None
 
     @property
-    def whole_cores(self) -> float | None:
+    def usable_physical_cores(self) -> float | None:
         """Physical cores on which the service may run; a CPU quota may give less time. None: unknown.
 
         Older studies do not have it.

@@ -262,7 +262,7 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
     "Add the printed option to the command, with the value that production uses.",
 )
 def computed_in_file(service: str, file: str, option: str, form: str) -> str:
-    return f"{file} computes {option} of {service}; tuner measures {form}"
+    return f"code in {file} sets {option} of {service}, and tuner does not run it; tuner measures {form}"
 
 
 @warning(

@@ -89,7 +89,7 @@ def others_of(
 
 
 def _host_cores(study: StudyRecord) -> float:
-    return max(study.box_cores, study.provenance.whole_cores or 0.0)
+    return max(study.box_cores, study.provenance.usable_physical_cores or 0.0)
 
 
 def _foreign_s(launch: LaunchTally) -> float:

@@ -53,7 +53,7 @@ def room_in(study: StudyRecord) -> float:
     """
     if study.is_held or not study.provenance.in_container:
         return 0.0
-    return room_for_others(study.provenance.whole_cores, study.box_cores)
+    return room_for_others(study.provenance.usable_physical_cores, study.box_cores)
 
 
 def foreign_limit_of(study: StudyRecord) -> float:
@@ -63,7 +63,7 @@ def foreign_limit_of(study: StudyRecord) -> float:
     so that the default is all cores of the host. `room_for_others` adds to it.
     """
     if study.foreign_limit_cores is None and study.n_resident > 1:
-        return max(study.box_cores, float(study.provenance.whole_cores or 0.0))
+        return max(study.box_cores, float(study.provenance.usable_physical_cores or 0.0))
     return foreign_limit_cores(study.box_cores, study.foreign_limit_cores)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -12,8 +11,8 @@ from tuner.core.defaults import STOP_WAIT
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.text.command_words import parse_command
-from tuner.services.expansion import Surroundings, expand_service
-from tuner.services.record import Command, Form, Service, Told
+from tuner.services.expansion import Surroundings, expand_service, with_file
+from tuner.services.record import Command, Form, ReadFile, Service, Told
 
 _COLUMN = 32  #: where comments begin
 _STUDY = """\
@@ -88,7 +87,7 @@ def starter(
     environment: Mapping[str, str],
     name: str,
     hide: Callable[[Any], Any],
-    read: Callable[[str], str | None] = lambda _path: None,
+    read: ReadFile = lambda _path: None,
 ) -> str:
     """Return the text of a config.
 
@@ -103,8 +102,9 @@ def starter(
     """
     if service is None:
         return _SCRIPT.format(name=name, command=_flow(list(words))) + _STUDY.format(variants="")
-    looked_at = Command(parse_command(words).words, environment, given, grammar=service.grammar)
-    looked_at = replace(looked_at, file=service.of_file(looked_at, read))
+    taken = parse_command(words)
+    looked_at = Command(taken.words, environment, given, grammar=service.grammar)
+    looked_at = with_file(service, looked_at, taken, read)
     own = service.form_of(looked_at) or service.forms[0].name
     counted = service.counted_by(own, command=looked_at) or service.probes[0]
     others = [form.name for form in service.forms if form.name != own]
@@ -153,7 +153,7 @@ def _made_of_it(
     given: Mapping[str, str],
     environment: Mapping[str, str],
     hide: Callable[[Any], Any],
-    read: Callable[[str], str | None],
+    read: ReadFile,
 ) -> list[str]:
     asked: dict[str, Any] = {"kind": service.name, "command": list(words), **given}
     section = hide(expand_service(service, asked, environment, None, Surroundings(read=read)))

@@ -113,7 +113,7 @@ NO_SPARE = Spare()
 
 def spare_cores_of(study: StudyRecord) -> Spare:
     """Return the spare cores of *study*."""
-    whole = study.provenance.whole_cores or 0.0
+    whole = study.provenance.usable_physical_cores or 0.0
     by_cores = study.box_cores - study.cores if study.is_held else 0.0
     return Spare(by_cores, max(0.0, whole - study.box_cores) if study.provenance.in_container else 0.0)
 

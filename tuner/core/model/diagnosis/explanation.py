@@ -198,7 +198,7 @@ def machine_of(study: StudyRecord, variant: str = "") -> Machine:
         smt = float(study.provenance.threads_per_core or "1")
     except ValueError:  # not known
         smt = 1.0
-    whole = None if study.is_held else study.provenance.whole_cores
+    whole = None if study.is_held else study.provenance.usable_physical_cores
     physical = cores / max(smt, 1.0) if whole is None else min(cores, whole)
     return Machine(
         cores=cores,
