@@ -7,27 +7,15 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-Peer = int  #: identifies a connection at both ends: the client's port, or the inode of its unix socket
+from tuner.adapters.load.sock_diag import Ends, NetlinkError, listening_inodes, server_inodes, unix_rows
+
+Peer = Ends | int  #: identifies a connection: its addresses, or the inode of our unix socket
 _SOCKET = "socket:["
 _OPEN, _LISTENING = (b"01", b"08"), b"0A"  #: ESTABLISHED, CLOSE_WAIT; LISTEN
 _NOT_ACCEPTED = b"0"  #: inode of a connection in the listen queue
-
-_SOCK_DIAG, _BY_FAMILY, _DUMP, _DONE, _ERROR = 4, 20, 0x301, 3, 2  # sock_diag(7), netlink(7)
-_HEAD, _UNIX_ROW, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BBBBIII"), struct.Struct("=HH")
-_STATES = 1 << 1 | 1 << 10  #: ESTABLISHED, LISTEN
-_SHOW_PEER, _PEER = 1 << 2, 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A socket of the service."""
-
-    inode: bytes
-    peer: Peer | None  #: None: a listening socket
 
 
 class Workers:
@@ -35,8 +23,9 @@ class Workers:
 
     def __init__(self, ports: Sequence[int]) -> None:
         """Set up the lookup; *ports* are those the service listens at; none: a unix socket."""
-        self._endings = tuple(b":%04X" % port for port in ports)
+        self._ports = tuple(ports)
         self._pids: tuple[int, ...] = ()
+        self._is_searched = False  #: whether single connections can be looked up
         self._accepting: tuple[int, ...] = ()
         self._owners: dict[bytes, int] = {}  #: pid by inode of the socket
 
@@ -53,44 +42,79 @@ class Workers:
         A connection that is not visible is left out: another process (a proxy) has it, or its owner's files
         are not readable.
         """
-        is_new = tuple(pids) != self._pids
-        self._pids = tuple(pids)
-        wanted, rows = frozenset(peers), [*self._rows()]
-        inodes = {row.peer: row.inode for row in rows if row.peer is not None and row.peer in wanted}
+        if is_new := tuple(pids) != self._pids:
+            self._pids = tuple(pids)
+            self._is_searched = bool(self._ports) and _share_our_network(self._pids)
+        inodes = self._inodes(frozenset(peers))
         if is_new or any(one != _NOT_ACCEPTED and one not in self._owners for one in inodes.values()):
-            self._look_into_processes({row.inode for row in rows if row.peer is None})
+            self._look_into_processes(self._listening())
         return {
             peer: 0 if inode == _NOT_ACCEPTED else self._owners[inode]
             for peer, inode in inodes.items()
             if inode == _NOT_ACCEPTED or inode in self._owners
         }
 
+    def _inodes(self, peers: Set[Peer]) -> dict[Peer, bytes]:
+        """Return the inode of the service's socket of each connection."""
+        if self._is_searched:
+            try:
+                connections = [one for one in peers if isinstance(one, Ends)]
+                found: dict[Peer, bytes] = dict(server_inodes(connections))
+                if found or not peers:
+                    return found
+            except NetlinkError:
+                self._is_searched = False
+        listed, _ = self._listed(peers)
+        self._is_searched = self._is_searched and not listed  # the kernel has no lookup for TCP
+        return listed
+
+    def _listening(self) -> Set[bytes]:
+        """Return the inodes of the service's listening sockets."""
+        if self._is_searched:
+            try:
+                return listening_inodes(self._ports)
+            except NetlinkError:
+                self._is_searched = False
+        _, listening = self._listed(frozenset())
+        return listening
+
+    def _listed(self, peers: Set[Peer]) -> tuple[dict[Peer, bytes], Set[bytes]]:
+        """Return the inodes of the service's sockets, connected and listening, from lists of all sockets."""
+        if not self._ports:
+            try:
+                rows = [*unix_rows()]
+            except NetlinkError:
+                return {}, set()
+            of_peers: dict[Peer, bytes] = {}
+            of_peers |= {row.peer: row.inode for row in rows if row.peer is not None and row.peer in peers}
+            return of_peers, {row.inode for row in rows if row.peer is None}
+        by_port = {one.port: one for one in peers if isinstance(one, Ends)}
+        of_peers, listening = {}, set()
+        for inode, state, port in self._tcp_rows():
+            if state == _LISTENING:
+                listening.add(inode)
+            elif state in _OPEN and port in by_port:
+                of_peers[by_port[port]] = inode
+        return of_peers, listening
+
     def _look_into_processes(self, listening: Set[bytes]) -> None:
         sockets = {pid: frozenset(sockets_of(pid)) for pid in self._pids}
         self._accepting = tuple(pid for pid, own in sockets.items() if own & listening)
         self._owners = {inode: pid for pid in self._accepting for inode in sockets[pid]}
 
-    def _rows(self) -> Iterator[_Row]:
-        """Yield the service's sockets of all connections, and its listening sockets."""
-        if not self._endings:
-            yield from _unix_rows()
-            return
+    def _tcp_rows(self) -> Iterator[tuple[bytes, bytes, int]]:
+        """Yield the inode, the state and the port at the other end of each socket at the service's ports."""
+        endings = tuple(b":%04X" % port for port in self._ports)
         for pid in self._pids[:1]:  # all are in one network namespace
             for table in ("tcp", "tcp6"):
-                try:
-                    rows = Path(f"/proc/{pid}/net/{table}").read_bytes().splitlines()[1:]
-                except OSError:  # it has ended, or there is no IPv6
-                    continue
-                for row in rows:
-                    if not any(ending in row for ending in self._endings):
-                        continue
-                    fields = row.split()
-                    if not fields[1].endswith(self._endings):
-                        continue
-                    if fields[3] == _LISTENING:
-                        yield _Row(fields[9], None)
-                    elif fields[3] in _OPEN:
-                        yield _Row(fields[9], int(fields[2].rpartition(b":")[2], 16))
+                for fields in _rows(pid, table, with_one_of=endings):
+                    if fields[1].endswith(endings):
+                        yield fields[9], fields[3], int(fields[2].rpartition(b":")[2], 16)
+
+
+def _share_our_network(pids: Sequence[int]) -> bool:
+    """Return whether *pids* are in tuner's network namespace."""
+    return bool(pids) and _namespace(pids[0]) == _namespace(os.getpid()) != ""
 
 
 def sockets_of(pid: int) -> Iterator[bytes]:
@@ -112,47 +136,11 @@ def peer_of(connected: socket.socket) -> Peer:
     """Return the identity of our end of *connected*."""
     if connected.family == socket.AF_UNIX:
         return os.fstat(connected.fileno()).st_ino
-    port: int = connected.getsockname()[1]
-    return port
-
-
-def _unix_rows() -> Iterator[_Row]:
-    """Yield each connected or listening unix socket of this host; /proc/net/unix does not list peers.
-
-    The end that waits to be accepted has no inode yet.
-    """
-    request = _UNIX_ROW.pack(socket.AF_UNIX, 0, 0, 0, _STATES, 0, _SHOW_PEER) + bytes(8)
-    head = _HEAD.pack(_HEAD.size + len(request), _BY_FAMILY, _DUMP, 1, 0)
-    try:
-        asking = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
-    except OSError:  # a sandbox without it
-        return
-    with closing(asking):
-        asking.sendto(head + request, (0, 0))
-        while True:
-            data = asking.recv(1 << 20)
-            while len(data) >= _HEAD.size:
-                length, kind, *_ = _HEAD.unpack_from(data)
-                if kind in (_DONE, _ERROR) or length < _HEAD.size:
-                    return
-                yield _unix_row(data[_HEAD.size : length])
-                data = data[(length + 3) & ~3 :]
-
-
-def _unix_row(row: bytes) -> _Row:
-    """Return the socket of one message: its inode, and the inode of its peer among the attributes."""
-    inode, at = b"%d" % struct.unpack_from("=I", row, 4)[0], 16
-    while at + _ATTRIBUTE.size <= len(row):
-        length, kind = _ATTRIBUTE.unpack_from(row, at)
-        if kind == _PEER:
-            return _Row(inode, struct.unpack_from("=I", row, at + _ATTRIBUTE.size)[0])
-        at += max(_ATTRIBUTE.size, (length + 3) & ~3)
-    return _Row(inode, None)
+    return Ends(*connected.getsockname()[:2], *connected.getpeername()[:2])
 
 
 # Listening addresses of the processes of a service, from the kernel's socket tables.
 
-_LISTEN = b"0A"  #: TCP_LISTEN in the kernel's include/net/tcp_states.h
 _ACCEPTS, _STREAM = 1 << 16, 1  #: __SO_ACCEPTCON and SOCK_STREAM as in /proc/net/unix
 _ANYWHERE = ("0.0.0.0", "::")
 _MOST_PROCESSES = 4096  #: largest number of processes that are examined
@@ -227,7 +215,7 @@ def _listening_sockets(pid: int) -> dict[int, Address]:
     found: dict[int, Address] = {}
     for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         for fields in _rows(pid, table):
-            if fields[3] == _LISTEN:
+            if fields[3] == _LISTENING:
                 address, _, port = fields[1].partition(b":")
                 found[int(fields[9])] = _address(_ip(address, family), int(port, 16))
     for fields in _rows(pid, "unix"):
@@ -237,11 +225,14 @@ def _listening_sockets(pid: int) -> dict[int, Address]:
     return found
 
 
-def _rows(pid: int, table: str) -> Iterator[list[bytes]]:
+def _rows(pid: int, table: str, with_one_of: Sequence[bytes] = ()) -> Iterator[list[bytes]]:
+    """Yield the fields of each line of a table, only of those with one of these texts if there are any."""
     try:
         lines = Path(f"/proc/{pid}/net/{table}").read_bytes().splitlines()[1:]
     except OSError:  # it has ended, or there is no IPv6
         return
+    if with_one_of:
+        lines = [line for line in lines if any(text in line for text in with_one_of)]
     yield from map(bytes.split, lines)
 
 
