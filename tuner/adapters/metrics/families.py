@@ -46,7 +46,7 @@ class _Families:
 
     def _of_study(self) -> Iterator[Metric]:
         study, seen = self._seen.study, self._seen
-        yield self._info("tuner_build", "The tuner that measures.", {"version": __version__})
+        yield self._info("tuner_build", "Version of tuner.", {"version": __version__})
         yield self._info(
             "tuner_study",
             "Settings of the study.",
@@ -59,10 +59,10 @@ class _Families:
                 "within": f"{study.within_ratio:g}",
             },
         )
-        yield self._one("tuner_study_layouts", "Layouts that the study is about.", len(study.layouts))
+        yield self._one("tuner_study_layouts", "Number of layouts in the study.", len(study.layouts))
         yield self._one(
             "tuner_study_created_timestamp_seconds",
-            "When the study was begun, since 1970.",
+            "Time at which the study began, since 1970.",
             study.created_wall_s,
         )
         yield self._one(
@@ -70,7 +70,9 @@ class _Families:
             "Time at which tuner last updated the metrics, since 1970.",
             seen.reported_wall_s,
         )
-        yield self._one("tuner_remaining_seconds", "Expected rest of the study, if known.", seen.remaining_s)
+        yield self._one(
+            "tuner_remaining_seconds", "Expected time until the end of the study, if known.", seen.remaining_s
+        )
         yield self._one(
             "tuner_planned_windows",
             "Valid windows, measured and still expected, if known.",
@@ -90,26 +92,26 @@ class _Families:
         )
         yield self._gauge(
             "tuner_block",
-            "The block that is measured, from 1 on; 0: before the first, not counted.",
+            "Number of the current block, from 1 on; 0: before the first block.",
             [(on, now.block + 1) for on, now in nows],
         )
         yield self._gauge(
             "tuner_phase_elapsed_seconds",
-            "How long the phase lasts by now.",
+            "Time since the start of the current phase.",
             [(on, now.elapsed_s) for on, now in nows],
         )
         running = [({**on, "layout": str(now.layout)}, now) for on, now in nows if now.layout is not None]
         if not running:
             return
-        yield self._gauge("tuner_running", "1 for the layout that runs.", [(of, 1.0) for of, _ in running])
+        yield self._gauge("tuner_running", "1 for the current layout.", [(of, 1.0) for of, _ in running])
         yield self._gauge(
             "tuner_window_length_seconds",
-            "Length of the window under way.",
+            "Planned length of the current window.",
             [(of, now.window_s) for of, now in running],
         )
         yield self._gauge(
             "tuner_items_per_second",
-            "Throughput of the running layout: over the window so far, in warm-up over the last second.",
+            "Throughput of the current layout: mean of the window so far; in a warm-up, of the last second.",
             [(of, now.items_per_s) for of, now in running],
         )
         yield self._gauge(
@@ -130,7 +132,7 @@ class _Families:
         )
         yield self._counter(
             "tuner_windows",
-            "Windows taken, by whether they count.",
+            "Number of measured windows, valid and invalid ones.",
             [
                 ({**labels, "result": result}, n)
                 for labels, of in each
@@ -139,7 +141,7 @@ class _Families:
         )
         yield self._counter(
             "tuner_void_windows",
-            "Windows that do not count, by reason; one may have several.",
+            "Number of invalid windows by reason; a window may have several reasons.",
             [
                 ({**labels, "reason": slug}, n)
                 for labels, of in each
@@ -148,27 +150,27 @@ class _Families:
         )
         yield self._counter(
             "tuner_items",
-            "Successful items in windows, invalid ones and the current one included.",
+            "Successful items in all windows, including invalid ones and the current one.",
             [(labels, of.n_items) for labels, of in each],
         )
         yield self._counter(
             "tuner_failed_items",
-            "Failed items in windows, invalid ones included.",
+            "Failed items in all windows, including invalid ones.",
             [(labels, of.n_failed) for labels, of in each],
         )
         yield self._counter(
             "tuner_window_seconds",
-            "Length of the windows that count.",
+            "Total length of the valid windows.",
             [(labels, of.window_s) for labels, of in each],
         )
         yield self._counter(
             "tuner_cpu_seconds",
-            "CPU used in windows that count, by whose it is.",
+            "CPU time in valid windows: of the service, tuner, backends and other processes, and stolen.",
             [({**labels, "whose": whose}, cpu_s) for labels, of in each for whose, cpu_s in of.cpu_s.items()],
         )
         yield self._counter(
             "tuner_requests",
-            "Requests of the load generator that ended in windows, invalid ones included.",
+            "Finished requests of the load generator in all windows, including invalid ones.",
             [
                 ({**labels, "result": result}, n)
                 for labels, of in each
@@ -184,17 +186,17 @@ class _Families:
                 for layout, of in sorted(self._seen.layouts.items())
             ]
 
-        last = "of the layout's last window that counts"
+        last = "in the layout's last valid window"
         yield self._gauge("tuner_window_items_per_second", f"Throughput {last}.", of_each("throughput_per_s"))
         yield self._gauge("tuner_window_load1", f"Mean load1 {last}.", of_each("load1"))
         yield self._gauge(
             "tuner_window_memory_bytes",
-            f"PSS of the service {last}, children included.",
+            f"Memory (PSS) of the service and its child processes, {last}.",
             of_each("memory_bytes"),
         )
         yield self._gauge(
             "tuner_window_latency_seconds",
-            f"Within so long that share of the requests was answered well, {last}.",
+            f"Time within which this percentage of the requests was answered successfully, {last}.",
             [
                 ({"layout": str(layout), "percentile": str(percentile)}, latency_s)
                 for layout, of in sorted(self._seen.layouts.items())
@@ -209,9 +211,9 @@ class _Families:
         unit = "items_per_second" if self._seen.study.objective == "throughput" else "items_per_cpu_second"
         found = sorted(known.estimates.items())
         data = {
-            "mean": "Estimate of the layout, drift between blocks taken out.",
-            "low": "Lower end of the estimate's interval, at the study's confidence.",
-            "high": "Upper end of the estimate's interval, at the study's confidence.",
+            "mean": "Estimate of the layout, without drift between blocks.",
+            "low": "Lower limit of the confidence interval of the estimate.",
+            "high": "Upper limit of the confidence interval of the estimate.",
         }
         for end, text in data.items():
             name = "tuner_estimate" if end == "mean" else f"tuner_estimate_{end}"
@@ -237,7 +239,7 @@ class _Families:
         )
         yield self._one(
             "tuner_answer_reached",
-            "1 when the best is known to be within the margin of the study.",
+            "1 if the study has an answer: the best layout, within the margin.",
             float(answer.reached),
         )
 

@@ -25,8 +25,11 @@ AT_SATURATION = (
 
 def latency_heading(ranking: Ranking) -> str:
     """Return the caption of the table of latencies, a sentence."""
-    since = "it was due" if _rates(ranking) else "it was sent"
-    return f"Latency of a request since {since}: within so long 50, 95 and 99 % of all were answered well."
+    since = "were due" if _rates(ranking) else "were sent"
+    return (
+        "The table shows the time until 50, 95 and 99 % of the requests were answered successfully,"
+        f" since they {since}."
+    )
 
 
 def latency_table(ranking: Ranking) -> Table:
