@@ -1,7 +1,7 @@
 """Sockets of this network namespace, from the kernel's netlink interface: sock_diag(7).
 
-One connection is looked up at a time: /proc/net/tcp takes milliseconds of CPU, because the kernel then
-searches its whole table of connections, which is large on hosts with much memory.
+The kernel looks up each connection by its addresses. /proc/net/tcp takes milliseconds of CPU, because the
+kernel then searches its whole table of connections, which is large on hosts with much memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NetlinkError(Exception):
 
 
 class Ends(NamedTuple):
-    """The two addresses of a TCP connection of ours."""
+    """The two addresses of a TCP connection that tuner opened."""
 
     host: str
     port: int
@@ -139,9 +139,9 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Yield the kind, the number and the content of each message."""
     while len(data) >= _HEAD.size:
         length, kind, _, number, _ = _HEAD.unpack_from(data)
-        yield kind, number, data[_HEAD.size : length]
         if length < _HEAD.size:
             return
+        yield kind, number, data[_HEAD.size : length]
         data = data[(length + 3) & ~3 :]
 
 
