@@ -47,7 +47,7 @@ class Worker:
         """Between two looks; *began* is when it was started."""
         self.rates[thread] = (cpu_ms * MS, waited_ms * MS, sleeps)
         folder = self.folder / "task" / str(thread)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         fields = " ".join(["S", "1", *["0"] * 17, str(began), "0", "0"])
         (folder / "stat").write_text(f"{thread} (python) {fields}\n")
 
@@ -55,7 +55,7 @@ class Worker:
         for thread in threads:
             self.does(thread, cpu_ms, sleeps=sleeps, began=began)
 
-    def look(self, shape: Layout) -> Computing | None:
+    def look(self, shape: Layout, *, at_edge: bool = False) -> Computing | None:
         for thread, rates in self.rates.items():
             totals = self.totals.setdefault(thread, [2000.0 * MS, 0.0, 500.0])
             totals[:] = [before + more for before, more in zip(totals, rates, strict=True)]
@@ -67,7 +67,7 @@ class Worker:
             )
         worker = ProcessStat(PID, "python", "S", 1, 0, 0, 0, len(self.rates), STARTED)
         self.items.look([worker], shape)
-        found = self.threads.look([worker], shape, self.at_s)
+        found = self.threads.look([worker], shape, self.at_s, at_edge=at_edge)
         self.at_s += EVERY_S
         return found
 
@@ -92,6 +92,22 @@ def test_threads_of_a_library_compute_beside_the_pool_that_calls_it(worker: Work
     worker.pool(61, 62)
 
     assert worker.n_inner(Layout(1, 2)) == 3
+
+
+def test_threads_that_were_idle_before_a_slice_compute_in_it(worker: Worker) -> None:
+    worker.loads(OPENBLAS)
+    worker.does(PID, 0, sleeps=0)
+    worker.pool(51, 52, 53, cpu_ms=0, sleeps=0, began=20)
+    worker.pool(61, 62, cpu_ms=0, sleeps=0)
+    worker.look(Layout(1, 2))
+    worker.look(Layout(1, 2), at_edge=True)  # the slice begins
+    worker.pool(51, 52, 53, began=20)
+    worker.pool(61, 62)
+
+    found = worker.look(Layout(1, 2))
+
+    assert found is not None
+    assert found.n_inner == 3
 
 
 def test_a_pool_of_threads_that_each_start_some_of_their_own(worker: Worker) -> None:

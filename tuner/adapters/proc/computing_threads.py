@@ -269,8 +269,14 @@ class ComputingThreads:
         self._before: dict[tuple[int, int, int], _Look] = {}  # (pid, its start, thread) -> the last look
         self._workers: dict[tuple[int, int], _WorkerProcess] = {}  # (pid, its start) -> it
 
-    def look(self, workers: Iterable[ProcessStat], shape: Layout, at_s: float) -> Computing | None:
-        """Count the computing threads of *workers*; None without an earlier reading or without an account."""
+    def look(
+        self, workers: Iterable[ProcessStat], shape: Layout, at_s: float, *, at_edge: bool = False
+    ) -> Computing | None:
+        """Count the computing threads of *workers*; None without an earlier reading or without an account.
+
+        *at_edge*: a slice begins or ends. Then the file of each thread is read, because threads that were
+        idle before a slice are compared with their next reading.
+        """
         before, self._before = self._before, {}
         n_inner, is_judged = 0, False
         pools: dict[Pool, None] = {}
@@ -280,7 +286,7 @@ class ComputingThreads:
             if len(clocks) <= shape.threads:
                 is_judged |= bool(clocks)
                 continue
-            bursts = self._bursts(worker, clocks, before, at_s)
+            bursts = self._bursts(worker, clocks, before, at_s, at_edge=at_edge)
             if bursts is None:
                 continue
             is_judged, known = True, self._known(worker)
@@ -295,6 +301,8 @@ class ComputingThreads:
         clocks: Mapping[int, ThreadClock],
         before: Mapping[tuple[int, int, int], _Look],
         at_s: float,
+        *,
+        at_edge: bool,
     ) -> Mapping[int, float] | None:
         """Return the CPU in nanoseconds between two sleeps, of threads that want a core; None without an
         earlier reading to compare with."""
@@ -310,9 +318,9 @@ class ComputingThreads:
             else:
                 is_judged = True
                 wants = wants_core(earlier.clock, clock, at_s - earlier.at_s)
-                n_sleeps = self._n_sleeps(worker.pid, thread) if wants else None
+                n_sleeps = self._n_sleeps(worker.pid, thread) if wants or at_edge else None
                 self._before[key] = _Look(at_s, clock, n_sleeps)
-                if earlier.n_sleeps is None or n_sleeps is None:
+                if not wants or earlier.n_sleeps is None or n_sleeps is None:
                     continue
                 n_slept = max(1, n_sleeps - earlier.n_sleeps)
                 found[thread] = (clock.ran_ns - earlier.clock.ran_ns) / n_slept

@@ -241,7 +241,7 @@ class ProcWatch:
             masters=service.masters,
             unseen_cpu_s=service.unseen_cpu_s_total,
         )
-        computing = self._computing.look(service.workers, self._launch.shape, at_s)
+        computing = self._computing.look(service.workers, self._launch.shape, at_s, at_edge=at_edge)
         if items is not None:
             item_cpu_s = service.worker_cpu_s_total - items.beside_cpu_s_total
             self._item_cpu_s = max(self._item_cpu_s, item_cpu_s)  # both are rounded down to ticks
