@@ -99,6 +99,13 @@ def test_what_items_and_strangers_do_themselves_is_nobody_elses(accounted: Clock
     assert estimate_others_s([accounted]) == pytest.approx(0.0, abs=1e-9)
 
 
+def test_strangers_wait_for_a_core_as_long_as_items_do_for_each_second_of_cpu() -> None:
+    """An item waits 20 ms for its 10 ms, and strangers use half a core: one of their tasks waits."""
+    busy = replace(BESIDE, run_delay_s=1440.0, strangers_cores=0.5, n_active=0.5 + 0.4 + 0.5 + 1.0)
+
+    assert estimate_others_s([busy]) == pytest.approx(0.0, abs=1e-9)
+
+
 def test_few_looks_and_many_strangers_tell_little_of_others() -> None:
     """60 looks at 0.6 task leave 0.1 task open, which is all that was seen: half of what was expected."""
     short = replace(

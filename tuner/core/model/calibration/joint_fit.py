@@ -366,8 +366,13 @@ class StandardResiduals:
         return seen, np.where([item.blocked_s is None for item in self._items], np.inf, sd)
 
     def _active(self) -> tuple[Array, Array]:
+        """Return the measured active tasks and their sd: infinite if not measured.
+
+        They may include tasks of other processes that wait for a core, which the model does not predict.
+        """
         seen = np.array([item.n_active or 0.0 for item in self._items])
-        sd = np.hypot(_ACTIVE_SD * seen, _ACTIVE_TASKS)
+        waiting = np.array([item.n_strangers_waiting for item in self._items])
+        sd = np.hypot(np.hypot(_ACTIVE_SD * seen, _ACTIVE_TASKS), waiting)
         return seen, np.where([item.n_active is None for item in self._items], np.inf, sd)
 
 

@@ -31,6 +31,7 @@ class PerItem:
     beside_delay_s: float | None  #: time in which masters and other threads of the workers waited for a core
     blocked_s: float | None  #: time of workers and children in state D
     foreign_cores: float
+    strangers_cores: float  #: part of them that other processes than tuner used, if their tasks are counted
     n_active: float | None
     source: Source
 
@@ -48,6 +49,17 @@ class PerItem:
     def own_s(self) -> float:
         """Return the CPU of the workers' own threads; of the whole service if not separated."""
         return self.service_s if self.worker_s is None else self.worker_s
+
+    @property
+    def n_strangers_waiting(self) -> float:
+        """Return about how many tasks of other processes wait for a core.
+
+        For each second of CPU, they are assumed to wait as long as the items' threads. It is an upper limit if
+        these threads also wait for each other.
+        """
+        if self.delay_s is None or not self.own_s:
+            return 0.0
+        return self.strangers_cores * self.delay_s / self.own_s
 
     @property
     def children_s(self) -> float:
@@ -79,6 +91,7 @@ def per_item(windows: Sequence[Clocks]) -> PerItem:
         beside_delay_s=each(_total(windows, lambda one: one.beside_delay_s)),
         blocked_s=each(None if blocked_s is None else blocked_s + (of_children_s or 0.0)),
         foreign_cores=fsum(one.foreign_cores * one.length_s for one in windows) / length_s,
+        strangers_cores=fsum(one.strangers_cores * one.length_s for one in windows) / length_s,
         n_active=None if active is None else active / length_s,
         source=max((one.source for one in windows), key=("kernel", "probe", "service").index),
     )
@@ -135,7 +148,8 @@ _STREAM = 1  #: separate stream of random numbers, so that this uncertainty does
 #: Prior of the time of other tasks: items of four mixes with a child each had 4 to 6 ms of it, so twice as
 #: much is no surprise.
 _EXPECTED_OTHERS_S = 0.01
-_STRANGERS_WAIT = 0.5  #: assumed time in which other processes wait for a core, as a share of their CPU time
+#: least error of the time in which other processes wait for a core, as a share of their CPU time
+_STRANGERS_WAIT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +223,11 @@ def estimate_others_s(windows: Iterable[Clocks]) -> float:
     """Estimate the seconds per item in which other tasks are active for it, from *windows* of 1x1.
 
     These are the active tasks less the item's computing, its waiting for a core or uninterruptibly, and other
-    processes. Samples are few, so the estimate is shrunk towards 0 by its uncertainty (posterior mean of a
-    normal distribution with a prior around 0). Counts scatter at most like Poisson's, and other processes
-    that wait for a core may be included. It is 0 without samples at 1x1: in larger layouts the lines for
-    cores and the GIL make as many tasks active.
+    processes. For each second of CPU, other processes wait for a core about as long as the item does. Samples
+    are few, so the estimate is shrunk towards 0 by its uncertainty (posterior mean of a normal distribution
+    with a prior around 0). Counts scatter at most like Poisson's, and the wait of other processes is
+    uncertain. It is 0 without samples at 1x1: in larger layouts the lines for cores and the GIL make as many
+    tasks active.
     """
     alone = [one for one in windows if one.layout.total_threads == 1 and one.n_active is not None]
     if not alone:
@@ -224,10 +239,11 @@ def estimate_others_s(windows: Iterable[Clocks]) -> float:
     # if the kernel does not count a kind of wait, a thread in it is counted as another task
     own_s = item.own_s + item.children_s
     own_s += sum(one for one in (item.delay_s, item.beside_delay_s, item.blocked_s) if one is not None)
-    strangers = fsum(one.strangers_cores * one.length_s for one in alone) / item.length_s
-    others = n_active - strangers - own_s * item.throughput_per_s
+    n_strangers = item.strangers_cores + item.n_strangers_waiting
+    others = n_active - n_strangers - own_s * item.throughput_per_s
     n_looks = fsum(one.n_active_looks or _LOOKS_PER_S * one.length_s for one in alone)
-    sd = hypot(sqrt(n_active / n_looks), _STRANGERS_WAIT * strangers)
+    of_strangers = max(_STRANGERS_WAIT * item.strangers_cores, item.n_strangers_waiting)
+    sd = hypot(sqrt(n_active / n_looks), of_strangers)
     expected = _EXPECTED_OTHERS_S * item.throughput_per_s
     return max(0.0, others / item.throughput_per_s * expected**2 / (expected**2 + sd**2))
 
