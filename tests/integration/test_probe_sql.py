@@ -247,3 +247,17 @@ def test_a_url_that_is_none_is_refused_without_telling_its_password() -> None:
         check_postgres_url("postgresql://u:Tr0ub4dor@h/d?no_such=1")
 
     assert "Tr0ub4dor" not in f"{caught.value.problem} {caught.value.hint}"
+
+
+def test_a_query_is_a_transaction_and_leaves_no_setting_for_other_clients_of_a_pool(
+    postgres_server: PostgresServer,
+) -> None:
+    asked = (
+        "select current_setting('transaction_read_only'), current_setting('default_transaction_read_only')"
+    )
+    with PostgresDatabase(postgres_server.url, TIMEOUT_S) as database, postgres_server.connect() as admin:
+        assert database.rows(asked) == [("on", "off")]
+        (own,) = database.rows("select pg_backend_pid()")
+        state = admin.execute("select state from pg_stat_activity where pid = %s", own).fetchone()
+
+    assert state == ("idle",)  # not in a transaction

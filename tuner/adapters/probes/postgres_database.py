@@ -51,9 +51,10 @@ def check_postgres_url(url: str) -> None:
 class PostgresDatabase:
     """Connection that is opened at the first query and again after a failure. Use it in a ``with`` block.
 
-    The server is asked for read-only transactions and for a time limit of *timeout_s*. The limit is also
-    enforced here, because a server that hangs does not enforce it. (psycopg's own cursors would wait for
-    ever, so this uses libpq below them.)
+    Each query is a read-only transaction with a time limit of *timeout_s*. Settings of the session would
+    remain with other clients behind a pool such as PgBouncer. The limit is also enforced here, because a
+    server that hangs does not enforce it. (psycopg's own cursors would wait for ever, so this uses libpq
+    below them.)
 
     Args:
         timeout_s: for each query; connecting may take 2 s at least.
@@ -80,7 +81,7 @@ class PostgresDatabase:
         try:
             if self._connection is None:
                 self._connection = self._connected()
-            rows = self._answer(self._connection, query)
+            rows = self._read(self._connection, query)
         except TimeoutError as error:
             self._disconnect()
             took = f"PostgreSQL did not answer within {render_duration(self._timeout_s)}"
@@ -102,20 +103,29 @@ class PostgresDatabase:
     def _connected(self) -> Connection:
         import psycopg
 
-        connection = psycopg.connect(
+        return psycopg.connect(
             self._url,
             autocommit=True,
             client_encoding="utf8",
             connect_timeout=math.ceil(self._timeout_s),
             application_name="tuner",
         )
+
+    def _read(self, connection: Connection, query: str) -> list[Row]:
+        """Return the first rows of *query*, at most two, in a transaction that ends with it."""
+        from psycopg.pq import ConnStatus
+
+        self._answer(connection, "begin read only")
+        self._answer(connection, f"set local statement_timeout = {math.ceil(self._timeout_s * 1000)}")
         try:
-            self._answer(connection, "set default_transaction_read_only = on")
-            self._answer(connection, f"set statement_timeout = {math.ceil(self._timeout_s * 1000)}")
-        except BaseException:
-            connection.close()
+            rows = self._answer(connection, query)
+        except MeasurementError:
+            if connection.pgconn.status == ConnStatus.OK:
+                self._answer(connection, "rollback")
             raise
-        return connection
+        if len(rows) < 2:  # else the caller closes the connection
+            self._answer(connection, "rollback")
+        return rows
 
     def _answer(self, connection: Connection, query: str) -> list[Row]:
         """Return the first rows, at most two; TimeoutError if the server is late."""
