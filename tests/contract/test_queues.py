@@ -430,3 +430,16 @@ def test_a_stream_is_counted_alike_in_each_launch(redis_server: RedisServer) -> 
             worker.take()
             assert queue.release() == 0
             worker.taken.clear()
+
+
+def test_a_clone_of_celery_goes_back_to_the_list_that_it_came_from(redis_server: RedisServer) -> None:
+    """A worker that stops puts unstarted messages into the list of their priority."""
+    (message, *_) = read_sample(MESSAGES / "celery.json", "celery")
+    document = json.loads(message[BODY])
+    document["properties"]["priority"] = 5
+    with opened(redis_server, "celery") as queue:
+        clone = json.loads(queue.cut({BODY: json.dumps(document).encode()}).clone(b"new")[BODY])
+        keys = FORMS["celery"].keys(NAME)
+
+    assert clone["properties"]["priority"] == 0
+    assert f"{NAME}\x06\x165" in keys

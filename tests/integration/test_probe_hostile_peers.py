@@ -252,6 +252,27 @@ def test_a_redirection_is_not_followed_anywhere() -> None:
     assert asked == []
 
 
+def test_a_redis_before_version_6_is_not_greeted_with_hello() -> None:
+    heard: list[bytes] = []
+
+    def old(connection: socket.socket) -> None:
+        while words := connection.recv(65536):
+            heard.append(words)
+            if b"MULTI" in words:
+                connection.sendall(b"+OK\r\n+QUEUED\r\n*1\r\n$1\r\n5\r\n")
+            else:
+                connection.sendall(b"-ERR unknown command\r\n" * words.count(b"*"))
+
+    with server(old) as (_, port):
+        probe = RedisProbe(
+            CLOCK, f"redis://127.0.0.1:{port}/0", [Term("get", "done")], [], LONG_S, no_warning
+        )
+        probe.check()
+
+    assert heard
+    assert not any(b"HELLO" in words for words in heard)
+
+
 @pytest.mark.full
 def test_members_of_a_set_that_never_end_are_not_waited_for() -> None:
     with server(talking(b"")) as (_, port):

@@ -191,3 +191,23 @@ def test_a_second_probe_that_could_tell_nothing_is_refused(
     tmp_path: Path, probe: str, more: str, said: str
 ) -> None:
     assert said in start_of(said_of(tmp_path, probe, more))
+
+
+@pytest.mark.parametrize(
+    ("url", "is_valid"),
+    [
+        ("rediss://:pw@h:6380/1?ssl_cert_reqs=none", True),
+        ("rediss://h?ssl_ca_certs=/etc/ca.pem&ssl_cert_reqs=required", True),
+        ("unix://:pw@/run/redis.sock?db=2", True),
+        ("redis://h/0?ssl_cert_reqs=none", False),  # without TLS
+        ("rediss://h?ssl_cert_reqs=CERT_NONE", False),
+        ("rediss://h?socket_timeout=3", False),
+    ],
+)
+def test_a_url_of_redis_may_set_the_check_of_certificates(tmp_path: Path, url: str, is_valid: bool) -> None:
+    text = f"{{kind: redis, url: '{url}', count: [{{llen: jobs}}]}}"
+    if is_valid:
+        assert load(tmp_path, text).service.probe.url == url
+    else:
+        with pytest.raises(ConfigError):
+            load(tmp_path, text)

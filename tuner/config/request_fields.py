@@ -22,7 +22,7 @@ from tuner.core.domain.load import (
 from tuner.core.errors import ConfigError
 from tuner.core.text.http_request import check_header, check_method, parse_url
 
-NUMBER = "{process}"  #: in a URL: each process listens at an address of its own
+NUMBER = "{process}"  #: in a URL: each process listens at another address
 
 
 def check_url(text: str) -> str:
@@ -87,9 +87,21 @@ def checked_headers(headers: dict[str, str]) -> dict[str, str]:
 # Broker URLs in a config.
 
 
+#: parameters of redis-py for its TLS
+_TLS = r"ssl_(?:cert_reqs=(?:none|optional|required)|(?:ca_certs|certfile|keyfile)=[^\s?#&]+)"
+_REDIS_URL = re.compile(
+    rf"redis://[^\s/?#]+(/[0-9]*)?|rediss://[^\s/?#]+(/[0-9]*)?(\?{_TLS}(&{_TLS})*)?"
+    r"|unix://([^\s/?#]*@)?/[^\s?#]+(\?db=[0-9]+)?"
+)
+
+
 def check_redis_url(url: str) -> str:
-    """Return *url* if it is a URL of Redis, else raise ConfigError."""
-    known = re.fullmatch(r"rediss?://[^\s/?#]+(/[0-9]*)?|unix:///[^\s?#]+(\?db=[0-9]+)?", url) is not None
+    """Return *url* if it is a URL of Redis, else raise ConfigError.
+
+    A URL with TLS may have redis-py's parameters ``ssl_cert_reqs`` (none, optional, required),
+    ``ssl_ca_certs``, ``ssl_certfile`` and ``ssl_keyfile``.
+    """
+    known = _REDIS_URL.fullmatch(url) is not None
     try:
         known = known and urlsplit(url).port != 0
     except ValueError:  # the port, or the host

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from redis import Redis
     from redis.client import Pipeline
 
-#: kombu's suffixes for queues by priority, least urgent last
-_PRIORITIES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
+#: kombu's suffixes for queues by priority, least urgent last; applications may use all steps from 0 to 9
+_PRIORITIES = ("", *(f"\x06\x16{step}" for step in range(1, 10)))
 _UNACKED, _UNACKED_INDEX = "unacked", "unacked_index"
 #: fields that cause further messages when a task is done
 FOLLOWED = ("callbacks", "errbacks", "chain", "chord")
@@ -66,8 +66,8 @@ class Celery:
         return sample_lists(client, self.keys(queue), n_most)
 
     def cut(self, message: Message, queue: str) -> Cut:
-        """Return the template: it replaces the ids of task, root, correlation and delivery, and drops an
-        expiry.
+        """Return the template: it replaces the ids of task, root, correlation and delivery, and drops expiry
+        and priority.
         """
         document = json_of(message)
         headers, properties = entry(document, "headers"), entry(document, "properties")
@@ -86,8 +86,9 @@ class Celery:
         if properties.get("reply_to"):
             properties["reply_to"] = HOLE  # of a client that waits for the recorded message
         properties["correlation_id"] = properties["delivery_tag"] = HOLE
-        # a worker that shuts down puts unstarted messages back here
+        # a worker that shuts down puts unstarted messages back here, into the list of their priority
         properties["delivery_info"] = {"exchange": "", "routing_key": queue}
+        properties["priority"] = 0
         return cut_json(document)
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
