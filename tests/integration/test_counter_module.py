@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -65,3 +66,15 @@ def test_the_states_of_tasks_become_finished_and_failed_items(tmp_path: Path) ->
 def test_without_a_module_the_folder_holds_counters_only(tmp_path: Path) -> None:
     with CounterProbe(SystemClock(), tmp_path).counting(Layout(1, 1)) as counting:
         assert list(Path(counting.environment["TUNER_COUNTER_DIR"]).iterdir()) == []
+
+
+def test_another_user_can_read_the_module_whatever_the_umask_of_tuner(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with CounterProbe(SystemClock(), tmp_path, module="celery").counting(Layout(1, 1)) as counting:
+            files = list(Path(counting.environment["TUNER_COUNTER_DIR"]).glob("*.py"))
+            modes = {file.name: file.stat().st_mode & 0o777 for file in files}
+    finally:
+        os.umask(before)
+
+    assert modes == {"tuner_celery.py": 0o644, "tuner_counter.py": 0o644}

@@ -87,8 +87,13 @@ class CounterProbe:
         with folder as name, Reader(name) as reader:
             if self._module is not None:
                 file = _MODULES[self._module]
-                shutil.copyfile(Path(__file__).parent / "helpers" / file, Path(name) / file)
-                shutil.copyfile(counter.__file__, Path(name) / "tuner_counter.py")
+                copies = {
+                    file: Path(__file__).parent / "helpers" / file,
+                    "tuner_counter.py": Path(counter.__file__),
+                }
+                for copy, source in copies.items():
+                    shutil.copyfile(source, Path(name) / copy)
+                    (Path(name) / copy).chmod(0o644)  # another user may run the service, whatever the umask
             if self._owner is not None:
                 os.chown(name, *self._owner)
             yield CounterCounting(self._clock, Path(name), reader, is_own_code=self._module is None)
