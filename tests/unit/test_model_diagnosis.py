@@ -627,3 +627,15 @@ def test_more_own_cpu_never_makes_the_gil_less_busy(one: float, other: float) ->
         for cores in sorted((one, other))
     )
     assert low <= high
+
+
+def test_a_layout_that_has_only_processes_is_predicted_with_twice_the_processes() -> None:
+    """Twice the threads would share the GIL that is held half of the time, twice the processes would not."""
+    item = Demands(gil_s=0.01, asleep_s=0.01)
+
+    (of_processes,) = diagnose([seen_of("2x-", item, BOX)], BOX, item)
+    (of_threads,) = diagnose([seen_of("2x1", item, BOX)], BOX, item)
+
+    assert of_processes.gain_ratio == pytest.approx(2.0, rel=1e-3)
+    assert of_threads.gain_ratio is not None
+    assert of_threads.gain_ratio < 1.7

@@ -472,3 +472,24 @@ def test_the_number_of_processes_that_was_tried_is_reported() -> None:
     single = next(rule for rule in rules if rule.kind == "single-threads")
 
     assert (single.count, single.most) == (None, 1024)
+
+
+@pytest.mark.parametrize(
+    ("doubled", "n_done", "text"),
+    [
+        (Layout(1, 2), 171, wording("model.twice-the-threads-gave-more")),
+        (Layout(1, 2), 81, wording("model.twice-the-threads-gave-less")),
+        (Layout(1, 3), 171, wording("model.twice-the-threads-would-give")),
+    ],
+    ids=str,
+)
+def test_the_gain_of_twice_the_threads_is_the_measured_one_if_it_was_measured(
+    doubled: Layout, n_done: int, text: str
+) -> None:
+    alone = window(L1X1, n_done=90, worker_cpu_s=30.0, child_cpu_s=0.0, service_cpu_s=30.0, blocked_s=0.0)
+    other = replace(alone, launch_id=2, layout=doubled, n_done=n_done)
+    found = explain(evidence_of(study_of(L1X1, doubled), [alone, other], {}), Machine(24))
+
+    (of_one,) = (one for one in found.diagnoses if one.layout == L1X1)
+
+    assert text in sentence(of_one)

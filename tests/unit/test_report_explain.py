@@ -137,20 +137,21 @@ def test_what_no_variant_can_tell_is_said_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variants", "text"),
+    ("variants", "of", "text"),
     [
-        (("fork", "threads"), wording("model.rules-of-variant")),
-        (("", "threads"), wording("model.rules-of-service")),
-        (("fork",), None),
+        (("fork", "threads"), "fork", wording("model.rules-of-variant")),
+        (("fork", "threads"), "threads", wording("model.rules-of-slower-variant")),
+        (("", "threads"), "", wording("model.rules-of-service")),
+        (("fork",), "fork", None),
     ],
     ids=key_of,
 )
 def test_rules_say_of_which_of_several_variants_they_are(
-    variants: tuple[str, ...], text: str | None, rules: list[Rule]
+    variants: tuple[str, ...], of: str, text: str | None, rules: list[Rule]
 ) -> None:
     found = of_variants(*variants)
 
-    notes = explanation_notes(STUDY, found, rules)
+    notes = explanation_notes(STUDY, found, [replace(rule, variant=of) for rule in rules])
 
     said = [] if text is None else [text]
     assert [note for note in notes if note.startswith(wording("model.rules-are-for"))] == said

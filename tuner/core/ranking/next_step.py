@@ -290,7 +290,7 @@ def _too_noisy(case: Case) -> NextStep | None:
     slices = SLICES if case.facts.can_slice and is_noisy(case.ranking) else ()
     return NextStep(
         "too-noisy",
-        f"{why} {list_names(rivals[1:], 4)}. A race measures them until the best is known:",
+        f"{why} {list_names(rivals[1:], 4)}. A race measures these layouts until it finds the best one:",
         case.anew("--strategy", "race", *slices, *layouts_option(case)),
     )
 

@@ -49,7 +49,7 @@ class Picture:
     """A picture in a file next to the page."""
 
     file: str  #: file name without a folder
-    text: str  #: description for readers who cannot see the picture
+    text: str  #: description of the picture in words
 
 
 Block = Heading | Paragraph | Note | Bullets | Code | Picture | Table

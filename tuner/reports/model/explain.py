@@ -85,8 +85,9 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
     notes = [*describe_gil(study), *_fastest_trends(study, found), *([_SAME_ITEM] if rules else [])]
     variants = list(dict.fromkeys(one.layout.variant for one in found.diagnoses))
     if rules and len(variants) > 1 and len({rule.variant for rule in rules}) == 1:
-        of = f"variant {variants[0]}" if variants[0] else "the service without a variant"
-        notes.insert(0, f"The rules are for {of}, which has the fastest layout.")
+        of = f"variant {rules[0].variant}" if rules[0].variant else "the service without a variant"
+        why = "has the fastest layout" if rules[0].variant == variants[0] else "has a model"
+        notes.insert(0, f"The rules are for {of}, which {why}.")
     if study.is_for_larger_host:
         notes.append(
             f"Layouts for {pluralize(study.cores, 'core')} measured on {study.box_cores:g}: there, the"
@@ -237,6 +238,7 @@ def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
         "n_gil_waiting": _threads(one, "gil_line"),
         "n_core_waiting": _threads(one, "core_line"),
         "gain_ratio": one.gain_ratio,
+        "doubled": None if one.doubled is None else {"layout": str(one.doubled[0]), "ratio": one.doubled[1]},
         "others_cores": one.others_cores,
         "backend_cores": one.backend_cores,
         "tuner_cores": one.tuner_cores,

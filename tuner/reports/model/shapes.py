@@ -54,8 +54,8 @@ def describe_shapes(predictions: Sequence[Predicted], missing: Mapping[str, str]
         return []
     lines = [_answer(predictions, found)]
     lines.append(
-        "Large enough: the fewest processes or threads that give 95 % of the most that the shape can give;"
-        " for both, processes with as many threads as fill one."
+        "Large enough: the smallest layout with 95 % of the highest throughput of its shape. For both, each"
+        " process has enough threads to fill it."
     )
     lines += [
         f"{variant or 'The service without a variant'} is not in it: {why}."

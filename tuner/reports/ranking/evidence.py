@@ -13,7 +13,7 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.messages import launch as messages
 from tuner.core.messages.host import host_speed
 from tuner.core.ranking.ranked import Ranking
-from tuner.core.text.figures import busy_cores, percent, render_duration
+from tuner.core.text.figures import busy_cores, percent, pluralize, render_duration
 from tuner.core.windows.layout_check import InnerThreads, describe_extra_threads, inner_threads_of
 from tuner.core.windows.other_processes import Others
 from tuner.core.windows.validity import foreign_limit_of, room_in
@@ -32,7 +32,8 @@ def find_weakened(study: StudyRecord) -> tuple[str, ...]:
     )
     if limit_cores > usual_cores:
         found.append(
-            f"other processes may use {limit_cores:g} cores in a window that counts (usual: {usual_cores:g})"
+            "windows count unless other processes use more than"
+            f" {pluralize(limit_cores, 'core', 'g')} (usual: {usual_cores:g})"
         )
     if study.memory_pressure_limit_ratio > MEMORY_PRESSURE_RATIO:
         share, usual = percent(study.memory_pressure_limit_ratio), percent(MEMORY_PRESSURE_RATIO)
@@ -152,7 +153,7 @@ def _cost(others: Others) -> str:
     """Return which layout lost most by other processes, and its largest loss, in two digits."""
     layout, lost = max(others.lost.items(), key=lambda one: one[1])
     share = f"{100 * lost:.2g} %" if lost < 0.995 else percent(lost)
-    return f"They may have cost {layout} up to {share} of its throughput"
+    return f"The CPU that they used may have cost {layout} up to {share} of its throughput"
 
 
 def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> li
         f" whose interval ends below {show(own.mean)} {unit} is {group_name('slower', ranking.objective)}."
     ]
     if own.low is not None and own.high is not None:
-        lines.append(f"{best.layout} alone is at {show(own.low)} to {show(own.high)} ({level}).")
+        lines.append(f"{best.layout} itself: {show(own.low)} to {show(own.high)} {unit} ({level}).")
     if ranking.of_group("best-or-tied")[1:]:
         within = percent(ranking.within)
         lines.append(
@@ -82,8 +82,8 @@ def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> li
         )
     if any(row.of_best is not None and row.of_best.n_to_decide for row in ranking.rows):
         lines.append(
-            f"To decide: estimated number of further launches, of the layout and of {best.layout}, until the"
-            " layout changes its group."
+            f"To decide: estimated number of further launches of the layout, and as many of {best.layout},"
+            " until the layout changes its group."
         )
     if once := [row.layout for row in ranking.of_group("not-ruled-out") if _has_one_launch(row)]:
         lines.append(

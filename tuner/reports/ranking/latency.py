@@ -18,7 +18,7 @@ _BEHIND_RATIO = 0.03  #: a layout cannot keep up if more than this share of the 
 _BEHIND_SDS = 4.0  #: ... and more than this many standard deviations of Poisson arrivals
 
 AT_SATURATION = (
-    "Every client was always busy, so latency is clients / throughput and does not describe a layout."
+    "Every client was always busy, so mean latency is clients / throughput. Do not compare layouts by it."
     " To measure the latency of users, send requests at a rate (feeder.rate)."
 )
 

@@ -245,7 +245,10 @@ def _notes(problem: Problem, fit: Fit, has_no_anchor: bool) -> tuple[str, ...]:
     smallest = min(problem.items, key=lambda one: (one.total_threads, one.threads))
     notes += backend_notes(problem.items[smallest])
     if has_no_anchor:
-        notes.append("1x1 was not measured: the demands of an item depend on the model of contention.")
+        notes.append(
+            "tuner estimated the demands of an item with a model of contention, because 1x1 was not measured."
+            " Measure 1x1, too, for better estimates."
+        )
     if problem.machine.has_gil and sqrt((fit.root[1] ** 2).sum()) > _SHARE_UNKNOWN_SD:
         notes.append(
             "No layout shows the share of CPU in code that releases the GIL: a process of many threads does."

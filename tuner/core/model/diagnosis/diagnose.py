@@ -71,7 +71,8 @@ class Diagnosis:
         Station, Figure
     ]  #: 0 to 1; for the GIL, the mean over processes; no "gil" without a GIL
     shares: Mapping[Share, Figure]  #: shares of the threads' time by activity, which sum to 1
-    #: modelled throughput with twice the threads over the present one; None: unknown
+    #: modelled throughput with twice the threads (or processes, if it has only these) over the present one;
+    #: None: unknown
     gain_ratio: float | None
     cores: float  #: number of cores available to the layout
     others_cores: float  #: part of the cores that other processes, tuner and backends used
@@ -83,6 +84,8 @@ class Diagnosis:
     shape: Layout | None = None  #: number of processes, and of threads that share a GIL; None: the layout's
     #: cores used by masters and by threads that work on no items, if measured separately
     beside_cores: float = 0.0
+    #: the layout with twice the threads (or processes) and its throughput over this one's; None: not measured
+    doubled: tuple[Layout, float] | None = None
 
     def n_threads(self, share: Share) -> Figure | None:
         """Return how many of the layout's threads that share is on average; None if not known."""

@@ -23,7 +23,7 @@ class Expected:
     #: that sleep while masters and other threads of the workers compute, for as long as with a single item
     n_asleep: float
     n_blocked: float  #: including the threads that wait for a child to start
-    gain_ratio: float  #: throughput with twice the threads over the present one
+    gain_ratio: float  #: throughput with twice the threads (or processes) over the present one
 
 
 def predict_measured(seen: Sequence[Evidence], machine: Machine, demands: Demands) -> list[Expected]:
@@ -93,13 +93,20 @@ def work_ratio(seen: Evidence, machine: Machine) -> float:
 def measured_demands(seen: Sequence[Evidence], demands: Demands, *, times: int = 1) -> LayoutDemands:
     """Return each layout's CPU per well finished item, and other processes; waits are as calibrated.
 
-    *times* multiplies the threads, each with the same demands.
+    *times* multiplies the threads, each with the same demands; of a layout that has only processes, these.
     """
+    has_only_processes = [not one.layout.has_threads and one.shape.threads == 1 for one in seen]
     waits = layout_demands(
         demands,
         NO_TERMS,
-        [one.shape.processes for one in seen],
-        [one.shape.threads * times for one in seen],
+        [
+            one.shape.processes * (times if only else 1)
+            for one, only in zip(seen, has_only_processes, strict=True)
+        ],
+        [
+            one.shape.threads * (1 if only else times)
+            for one, only in zip(seen, has_only_processes, strict=True)
+        ],
     )
     own_s = np.array([one.own_cpu_s / one.n_done for one in seen])
     gil_ratio = gil_ratio_of(demands)

@@ -107,8 +107,20 @@ def explain(
         diagnoses += diagnose(own, reference.machine, reference.demands)
     # windows were read if needed: a stored explanation does not keep them in memory
     by_layout = {one.layout: replace(one, read_windows=tuple, read_launches=tuple) for one in seen}
+    diagnoses = [replace(one, doubled=_doubled(one.layout, by_layout)) for one in diagnoses]
     diagnoses.sort(key=lambda one: (-by_layout[one.layout].done_per_s, one.layout))
     return Explanation(tuple(diagnoses), by_layout, references, of_variants)
+
+
+def _doubled(layout: Layout, measured: Mapping[Layout, Evidence]) -> tuple[Layout, float] | None:
+    """Return the layout with twice the threads (or processes), and its throughput over that of *layout*."""
+    if layout.has_threads:
+        other = replace(layout, threads=2 * layout.threads)
+    else:
+        other = replace(layout, processes=2 * layout.processes)
+    if other not in measured or not measured[layout].n_done:
+        return None
+    return other, measured[other].done_per_s / measured[layout].done_per_s
 
 
 def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None:

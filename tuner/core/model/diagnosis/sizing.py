@@ -137,8 +137,8 @@ def _by_utilization(demands: Demands, machine: Machine, seen: CalibratedRange, o
         "utilization",
         f"{of} in all: cores / utilization",
         ceil(machine.free_cores / busy_ratio - 1e-9),
-        f"alone, an item takes {_time(demands.total_s)}, and {_time(demands.cpu_s)} of CPU"
-        f" ({100 * busy_ratio:.3g} %): {machine.free_cores:.3g} / {busy_ratio:.3g}",
+        f"an item alone takes {_time(demands.total_s)}, {100 * busy_ratio:.3g} % of it on a core"
+        f" ({_time(demands.cpu_s)}): {machine.free_cores:.3g} / {busy_ratio:.3g}; queues are ignored",
         outside,
         machine.cores,
     )
@@ -148,8 +148,9 @@ def _gil_reason(demands: Demands) -> str:
     elsewhere_s = demands.total_s - demands.gil_s
     knee = 1 + elsewhere_s / demands.gil_s
     return (
-        f"an item holds the GIL for {_time(demands.gil_s)} and is elsewhere for {_time(elsewhere_s)}, so"
-        f" 1 + {_short(knee - 1)} = {_short(knee)} threads that never wait for each other keep it busy"
+        f"an item holds the GIL for {_time(demands.gil_s)} and is elsewhere for {_time(elsewhere_s)};"
+        f" {_short(knee)} threads (1 + {_short(knee - 1)}) would keep it busy if they never waited for each"
+        " other"
     )
 
 
@@ -159,7 +160,7 @@ def _cores_reason(demands: Demands, machine: Machine) -> str:
     if _short(speed) != _short(machine.cores):
         cores += f" with the speed of {pluralize(speed, 'full core', '.3g')}"
     most = _short(TEN_MINUTES_S * speed / demands.cpu_s)
-    return f"{cores}, and {_time(demands.cpu_s)} of CPU per item: at most {most} items/10 min"
+    return f"an item needs {_time(demands.cpu_s)} of CPU, so {cores} can finish about {most} items/10 min"
 
 
 def _fewest(is_enough: Callable[[int], bool], most: int) -> int | None:

@@ -25,12 +25,12 @@ MODELLED = "~"  #: mark before a modelled figure; all others were measured
 _DOING: dict[Share, str] = {
     "python": "are in Python",
     "child": "have a child at work",
-    "master": "have their master at work",
+    "master": "wait while their master computes",
     "core_line": "wait for a core",
     "gil_line": "wait for the GIL",
     "asleep": "sleep",
     "blocked": "wait uninterruptibly (a disk, a network file system)",
-    "contended": "wait longer than an item alone does (a lock, a database)",
+    "contended": "wait because of other items (a lock, a database)",
     "elsewhere": "wait or sleep",
 }
 _OF_BACKENDS: tuple[Share, ...] = ("blocked", "contended")
@@ -93,22 +93,23 @@ def _cores(of: Diagnosis) -> str:
     if busy.value >= _ALL:
         many = "the core" if of.cores == 1 else f"all {of.cores:g} cores"
     text = f"{many} busy" if busy.value >= _ALL else f"{many} busy {percent(busy)}"
-    if others := _others(of, "it" if of.cores == 1 else "them"):
+    if others := _others(of):
         text += f", {others}"
     line = of.n_threads("core_line")
     if line is not None and line.value > _WORTH_TELLING * (of.shape or of.layout).total_threads:
-        text += f", {_so_many(line, of)} for one"
+        text += f", {_so_many(line, of)} for a core"
     return text
 
 
-def _others(of: Diagnosis, cores: str) -> str:
-    """Return which other programs use the *cores*, most first; empty if they use hardly any."""
+def _others(of: Diagnosis) -> str:
+    """Return which other programs use the cores, most first; empty if they use hardly any."""
     own = "tuner's own processes" if of.load is None else "tuner and its load generator"
     rest = of.others_cores - of.backend_cores - of.tuner_cores
     used = {"the backends of the config": of.backend_cores, own: of.tuner_cores, "other processes": rest}
     shown = sorted(((n, name) for name, n in used.items() if n > of.cores * _OTHERS), reverse=True)
     return ", ".join(
-        f"{name} {n:.2g}" if at else f"{name} use {n:.2g} of {cores}" for at, (n, name) in enumerate(shown)
+        f"{name} {pluralize(n, 'core', '.2g')}" if at else f"{name} use {pluralize(n, 'core', '.2g')}"
+        for at, (n, name) in enumerate(shown)
     )
 
 
@@ -119,12 +120,10 @@ def _waiting(of: Diagnosis) -> str:
     ]
     full = "nothing is full"
     if of.utilization["cores"].value >= _ALL:
-        full = f"{_others(of, pluralize(of.cores, 'core'))}, but hardly slow it"
-    more = "threads" if (of.shape or of.layout).has_threads else "processes"
-    gain = "" if of.gain_ratio is None else f"; twice the {more} would give {_gain(of.gain_ratio)}"
+        full = f"{_others(of)}, but hardly slow it"
     if of.load is not None and of.load.takes_many:
         return f"{full} ({', '.join(stations)}), and more connections bring nothing{_hidden_limit(of)}"
-    return f"{full} ({', '.join(stations)}), its threads {_time_of(of)}{gain}"
+    return f"{full} ({', '.join(stations)}), its threads {_time_of(of)}{_gain(of)}"
 
 
 def _hidden_limit(of: Diagnosis) -> str:
@@ -184,8 +183,16 @@ def _time_of(of: Diagnosis) -> str:
     return f"{', '.join(lines)} of the time"
 
 
-def _gain(ratio: float) -> str:
-    return f"{MODELLED}{100 * (ratio - 1):.0f} % more"
+def _gain(of: Diagnosis) -> str:
+    """Return a phrase with the measured gain of twice the threads, else the modelled one; empty: unknown."""
+    more = "threads" if (of.shape or of.layout).has_threads else "processes"
+    if of.doubled is not None:
+        other, ratio = of.doubled
+        change = 100 * (ratio - 1)
+        return f"; twice the {more} ({other}) gave {abs(change):.0f} % {'more' if change >= 0 else 'less'}"
+    if of.gain_ratio is None:
+        return ""
+    return f"; twice the {more} would give {MODELLED}{100 * (of.gain_ratio - 1):.0f} % more"
 
 
 _TELLERS: dict[What, Callable[[Diagnosis], str]] = {
