@@ -312,7 +312,7 @@ class Box:
     gate: Gate = "freeze"  #: how a launch is made idle while another one works
     #: feeder of a launch that is paused often; it keeps the queue short; None: `feeder` itself
     feeder_in_turns: Feeder | None = None
-    looks_every_s: float = 0.0  #: time between an idle worker's checks for items; 0: no delay
+    poll_interval_s: float = 0.0  #: time between an idle worker's checks for items; 0: no delay
     #: returns facts about the slices of the running launch: see `LaunchRecord`; None: it does not take turns
     noise_of_second: Callable[[], float | None] = lambda: None
     counted_ratio: Callable[[], float | None] = lambda: None

@@ -72,5 +72,5 @@ def test_the_layouts_threads_are_the_jobs_at_once_and_the_rest_stays(
     made = runpy.run_path(str(MODULE))["WorkerSettings"]
 
     assert made["functions"] == [print]
-    assert (made["max_jobs"], made["job_completion_wait"]) == (7, wait)
+    assert (made["max_jobs"], made["job_completion_wait"], made["cron_jobs"]) == (7, wait, None)
     monkeypatch.delitem(sys.modules, "shop_jobs")

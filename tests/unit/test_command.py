@@ -57,11 +57,11 @@ def test_an_option_that_begins_another_one_stands_for_itself() -> None:
 def test_what_variables_say_comes_after_the_words() -> None:
     data = {"MORE": "--thread 5 'a b'", "APP_THREADS": "6"}
 
-    assert Command(("run",), data, grammar=ARGPARSE).said("--threads") == "5"
-    assert Command(("run", "-t", "4"), data, grammar=ARGPARSE).said("-t", "--threads") == "4"
-    assert Command(("run",), data, grammar=CLICK).said("-t", "--threads") == "6"
+    assert Command(("run",), data, grammar=ARGPARSE).value("--threads") == "5"
+    assert Command(("run", "-t", "4"), data, grammar=ARGPARSE).value("-t", "--threads") == "4"
+    assert Command(("run",), data, grammar=CLICK).value("-t", "--threads") == "6"
     assert not Command(("run",), data, grammar=CLICK).has("--threads")
-    assert Command(("run",), {"MORE": "'"}, grammar=ARGPARSE).said("--threads") is None
+    assert Command(("run",), {"MORE": "'"}, grammar=ARGPARSE).value("--threads") is None
 
 
 @pytest.mark.parametrize(

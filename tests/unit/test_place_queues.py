@@ -10,7 +10,7 @@ import pytest
 from tuner.app.layouts_in_turns import with_turns
 from tuner.app.plan_builder import build_plan
 from tuner.bootstrap.configs import settings_of
-from tuner.bootstrap.parts.gates import gate_of, looks_every_s, shared_by_layouts
+from tuner.bootstrap.parts.gates import gate_of, poll_interval_s, shared_by_layouts
 from tuner.bootstrap.parts.own_sources import at_own_queue, why_no_own_queue
 from tuner.config.load import Given
 from tuner.config.settings import Settings
@@ -152,4 +152,20 @@ def test_a_queue_that_the_user_fills_has_no_gate() -> None:
 def test_the_skipped_part_of_a_slice_is_long_enough_for_workers_that_look_now_and_then(
     tmp_path: Path, command: str, every_s: float
 ) -> None:
-    assert looks_every_s(typed(tmp_path, command)) == every_s
+    assert poll_interval_s(typed(tmp_path, command)) == every_s
+
+
+def test_workers_of_rq_are_counted_at_the_queue_that_they_read(tmp_path: Path) -> None:
+    before = typed(tmp_path, "rq worker high default")
+    probe = at_own_queue(before, 2).service.probe
+
+    assert [term.asked for term in before.service.probe.count] == [
+        ("smembers_hget", "rq:workers:high", "successful_job_count"),
+        ("smembers_hget", "rq:workers:default", "successful_job_count"),
+    ]
+    assert [term.asked for term in probe.count] == [
+        ("smembers_hget", "rq:workers:high.turn2", "successful_job_count")
+    ]
+    assert [term.asked for term in probe.failed] == [
+        ("smembers_hget", "rq:workers:high.turn2", "failed_job_count")
+    ]

@@ -11,7 +11,7 @@ from pathlib import Path
 from tuner.cli import COMMANDS
 from tuner.core import errors
 from tuner.core.errors import EXIT_CODES, ConfigError, MeasurementError, StaleReport, TunerError
-from tuner.services.record import Command, Service, Told
+from tuner.services.record import Arguments, Command, Service
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,7 +38,7 @@ def test_every_command_has_a_section_with_its_example() -> None:
 def test_what_others_may_call_of_a_record_is_on_the_page() -> None:
     page = (ROOT / "docs" / "reference" / "public.md").read_text(encoding="utf-8")
 
-    for method in (Command.option, Command.has, Told.by_flags, Service.form):
+    for method in (Command.option, Command.has, Arguments.by_flags, Service.form):
         assert f"\n    {method.__qualname__}(self, " in page
 
 

@@ -190,3 +190,18 @@ def test_what_cannot_be_measured_is_reported(command: str, more: dict[str, str],
 
     assert said in result.value.problem
     assert "u:p" not in result.value.problem
+
+
+@pytest.mark.parametrize(
+    ("broker", "url"),
+    [
+        ("rediss://h/0?ssl_cert_reqs=CERT_NONE", "rediss://h/0?ssl_cert_reqs=none"),
+        ("redis+socket://:pw@/run/redis.sock?virtual_host=3", "unix://:pw@/run/redis.sock?db=3"),
+    ],
+)
+def test_tuner_feeds_the_broker_by_the_names_of_its_own_client(tmp_path: Path, broker: str, url: str) -> None:
+    (tmp_path / "sample.json").write_text("{}")
+
+    service = typed(f"celery -A proj -b {broker} worker", sample=str(tmp_path / "sample.json")).service
+
+    assert service.feeder.url == url

@@ -229,6 +229,47 @@ def test_a_config_for_gunicorn_follows_its_configuration_file(
         assert service.probe.kind == "generator"
 
 
+@pytest.mark.parametrize(
+    ("option", "file", "loop"),
+    [
+        ("-c h.toml", "worker_class = 'trio'\n", "trio"),
+        ("-c h.toml", "workers = 3\n", "asyncio"),
+        ("-c h.toml", "worker_class = trio\n", "asyncio"),  # no TOML: hypercorn itself rejects it
+        ("--config=file:h.toml", "worker_class = 'uvloop'\nerrorlog = '-'\n", "uvloop"),
+        ("--config python:h.toml", "worker_class = 'uvloop'\n", "asyncio"),
+        ("-c h.toml -k trio", "worker_class = 'uvloop'\n", "trio"),
+        ("", "worker_class = 'uvloop'\n", "asyncio"),
+    ],
+)
+def test_the_event_loop_of_hypercorn_may_stand_in_its_configuration_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, file: str, loop: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "h.toml").write_text(file)
+
+    service = typed(f"hypercorn app:app {option}").service
+
+    assert service.command[-1] == f"--worker-class={loop}"
+    assert "computed-in-file" not in service.cautions
+    assert service.ready is not None
+
+
+def test_what_else_a_file_of_hypercorn_sets_is_respected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "h.toml"
+    file.write_text("loglevel = 'WARNING'\n")
+    assert typed("hypercorn app:app -c h.toml").service.ready is None
+    file.write_text("errorlog = 'errors.log'\n")
+    assert typed("hypercorn app:app -c h.toml").service.ready is None
+    file.write_text("use_reloader = true\n")
+    with raises(ConfigError, wording("services.reload-in-a-file")):
+        typed("hypercorn app:app -c h.toml")
+    (tmp_path / "h.py").write_text("import os\nworker_class = os.environ.get('LOOP', 'asyncio')\n")
+    assert "computed-in-file" in typed("hypercorn app:app -c file:h.py").service.cautions
+
+
 def test_what_else_a_file_of_gunicorn_sets_is_respected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -840,3 +881,41 @@ def test_every_known_service_makes_settings_in_each_of_its_forms_and_with_each_p
             assert settings.service_in(form.name).probe.kind == section["probe"]["kind"]
     assert recognise(tuple(words)) is service
     assert not service.summary.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        ("rq worker", ["rq:workers:default"]),
+        ("rq worker-pool high low", ["rq:workers:high", "rq:workers:low"]),
+        ("rq worker -c settings", ["rq:workers"]),  # only the file names the queues
+    ],
+)
+def test_only_workers_of_the_commands_queues_count(command: str, keys: list[str]) -> None:
+    probe = typed(command).service.probe
+
+    assert [term.smembers_hget[0] for term in probe.count] == keys
+    assert [term.smembers_hget[0] for term in probe.failed] == keys
+
+
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [
+        ("", ""),
+        ("-q mail", " and queue_name in ('mail')"),
+        ('--queues "mail,o\'neil"', " and queue_name in ('mail', 'o''neil')"),
+        ("-q ''", ""),
+    ],
+)
+def test_only_jobs_of_the_commands_queues_count(options: str, condition: str) -> None:
+    command = f"procrastinate --app app.app worker {options}"
+    probe = typed(command).service.probe
+
+    assert probe.query == f"select count(*) from procrastinate_jobs where status = 'succeeded'{condition}"
+    assert probe.failed.endswith(f" in ('failed', 'aborted'){condition}")
+
+
+def test_the_queue_of_huey_has_the_name_that_huey_gives_it() -> None:
+    (term,) = typed("huey_consumer app.huey", queue="my-app").service.probe.count
+
+    assert term.llen == "huey.redis.myapp"

@@ -68,7 +68,7 @@ def test_a_slice_of_short_items_is_a_second_long() -> None:
 
 
 def test_idle_workers_look_for_items_before_the_counted_part_begins() -> None:
-    found = slice_for(0.001, freezes=False, looks_every_s=1.0)
+    found = slice_for(0.001, freezes=False, poll_interval_s=1.0)
     assert found.skip_s == pytest.approx(1.2)
     assert found.counted_s == pytest.approx(3.0)
     assert FEWEST_ROUNDS * found.counted_s < FIRST_WINDOW_S  # so the noise in a first window is known

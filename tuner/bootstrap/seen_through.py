@@ -256,7 +256,7 @@ def _mention(spec: ServiceSpec, *texts: str) -> bool:
 # Texts in the files of a command: its script, its modules, and sources in the same folders.
 
 
-_MOST_FILES = 500  #: files beside a script, or in a package, that are searched
+_MOST_FILES = 500  #: files that are searched: those in the script's folder, or in its package
 _MOST_BYTES = 1 << 20  #: largest size of a file that is searched
 _SOURCES = frozenset({".py", ".sh", ".toml", ".yaml", ".yml", ".cfg", ".ini", ".env", ".json"})
 

@@ -218,7 +218,7 @@ def _without_ours(environment: dict[str, str], service: Service) -> list[str]:
         service.always.environment
     )
     for counted in service.probes:
-        ours |= {*counted.told.environment, *counted.told.besides}
+        ours |= {*counted.arguments.environment, *counted.arguments.more_environment}
     ours -= set(service.joined)
     found = [name for name in environment if name in ours or name.startswith("TUNER_")]
     for name in found:

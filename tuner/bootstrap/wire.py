@@ -244,7 +244,7 @@ def this_box(
         if record.n_resident == 1:
             yield stack.enter_context(_place(settings, record, study, held, warn_once, first_looks))
             return
-        from tuner.bootstrap.parts.gates import gate_of, looks_every_s
+        from tuner.bootstrap.parts.gates import gate_of, poll_interval_s
         from tuner.bootstrap.parts.own_sources import keeping_connections
 
         gate, _ = gate_of(settings)
@@ -258,9 +258,9 @@ def this_box(
             own = with_own_source(settings, number) if gate == "feed" else settings
             with _place(own, record, study, held, warn_once, lambda _spec: None, number) as place:
                 use_clients_of(first.feeder, settings, place.feeder, own)
-                yield replace(place, gate=gate, looks_every_s=first.looks_every_s)
+                yield replace(place, gate=gate, poll_interval_s=first.poll_interval_s)
 
-        yield replace(first, another=another, gate=gate, looks_every_s=looks_every_s(settings))
+        yield replace(first, another=another, gate=gate, poll_interval_s=poll_interval_s(settings))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePath
 
-from tuner.services.record import Command, Form, Grammar, Service, Told
+from tuner.services.record import Arguments, Command, Form, Grammar, Service
 from tuner.services.redis_queue import (
     ALSO_FAILED,
     GATE_REASON,
@@ -62,7 +62,7 @@ SERVICE = Service(
             name="jobs",
             summary="a program per process, each with so many jobs at once (max_jobs)",
             words=_words,
-            layout=Told(),  # max_jobs is TUNER_THREADS, which each program reads anyway
+            layout=Arguments(),  # max_jobs is TUNER_THREADS, which each program reads anyway
             threads="jobs at once",
             programs="each",
             ready={"kind": "log", "pattern": "Starting worker for "},

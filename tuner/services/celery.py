@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
@@ -10,6 +11,7 @@ from tuner.core.text.command_words import parse_command
 from tuner.services.expansion import Unclear
 from tuner.services.record import (
     GIVEN,
+    Arguments,
     Command,
     Counted,
     Form,
@@ -18,7 +20,6 @@ from tuner.services.record import (
     Section,
     Service,
     Setting,
-    Told,
 )
 from tuner.services.redis_queue import (
     ALSO_FAILED,
@@ -31,21 +32,21 @@ from tuner.services.redis_queue import (
 
 _POOL, _CONCURRENCY = "CELERY_WORKER_POOL", "CELERY_WORKER_CONCURRENCY"
 _READY = {"kind": "log", "pattern": r"\bready\.(\W|$)"}
-#: to the node alone: a pool that is told to end, too, loses what is in hand
+#: the signal goes only to the node, because a pool that gets it loses its running tasks
 _STOP = {"signal": "TERM", "wait": "120s", "as_group": "no"}
 _PREFORK = ("prefork", "processes")
 _INCLUDE = "CELERY_WORKER_INCLUDE"
 _QUEUES = "CELERY_WORKER_QUEUES"  #: as -Q
-_MODULE = "tuner_celery"  #: counts what a node finishes; the probe puts it into the folder of counters
+_MODULE = "tuner_celery"  #: counts a node's finished tasks; the probe copies it to the folder of counters
 _BEGUN = "each attempt, also failed and retried ones; finished counts only successful tasks"
-#: options that tuner has a say in; what the command says is taken out, as of two -P the first one counts
-#: where the patches of gevent are concerned, and the last one everywhere else
+#: options that tuner sets, and removes from the command: of two -P, Celery uses the first one for gevent's
+#: patches, and the last one for everything else
 _OURS = ("-P", "--pool", "-c", "--concurrency", "-n", "--hostname")
 
 
-def _layout(pool: str, concurrency: str) -> Told:
+def _layout(pool: str, concurrency: str) -> Arguments:
     """Return the layout's settings; flags are used if the command states the concurrency itself."""
-    return Told(
+    return Arguments(
         {_POOL: pool, _CONCURRENCY: concurrency}, (f"--pool={pool}", f"--concurrency={concurrency}"), _OURS
     )
 
@@ -57,7 +58,7 @@ def _words(command: Command) -> tuple[str, ...] | None:
 
 
 def _form_of(command: Command) -> str | None:
-    asked = command.said("-P", "--pool")
+    asked = command.value("-P", "--pool")
     return "prefork" if asked in _PREFORK else asked
 
 
@@ -72,12 +73,12 @@ def _broker(command: Command) -> str | None:
 
 def _queue(command: Command) -> str | None:
     """Return the queue that it reads; empty: it reads several."""
-    named = command.said("-Q", "--queues")
+    named = command.value("-Q", "--queues")
     return None if not named else "" if "," in named else named
 
 
 def _reads(command: Command) -> tuple[str, ...] | None:
-    named = command.said("-Q", "--queues")
+    named = command.value("-Q", "--queues")
     return tuple(name.strip() for name in named.split(",")) if named else None
 
 
@@ -91,7 +92,7 @@ def _at_queue(command: Command, queue: str) -> QueueWords:
 
 def _logs(command: Command) -> bool:
     """Return whether ``NODE ready.`` is logged where tuner reads it; Celery's default level is WARNING."""
-    level = command.said("-l", "--loglevel") or ""
+    level = command.value("-l", "--loglevel") or ""
     return level.upper() in ("INFO", "DEBUG") and not command.has("-f", "--logfile")
 
 
@@ -112,13 +113,20 @@ def _with_url(settings: Mapping[str, str], key: str) -> dict[str, str]:
         raise Unclear(key, "the broker is no URL that tuner can read") from None
     if parts.scheme == "redis+socket":
         database = parse_qs(parts.query).get("virtual_host", ["0"])[0].strip("/")
-        return {**settings, "url": f"unix://{parts.path}?db={database}"}
+        return {**settings, "url": f"unix://{parts.netloc}{parts.path}?db={database}"}
     if parts.scheme in ("amqp", "pyamqp") and parts.netloc:
         return {**settings, "url": f"amqp{broker.removeprefix(parts.scheme)}"}
     if parts.scheme not in ("redis", "rediss", "unix"):
         scheme = parts.scheme or "none"
         raise Unclear(key, f"tuner feeds queues in Redis and RabbitMQ; this broker's scheme is {scheme}")
-    return {**settings, "url": broker if parts.netloc or parts.path else DEFAULT_URL}
+    if not parts.netloc and not parts.path:
+        return {**settings, "url": DEFAULT_URL}
+    return {**settings, "url": re.sub(r"(?<=ssl_cert_reqs=)CERT_[A-Z]+", _without_cert, broker)}
+
+
+def _without_cert(match: re.Match[str]) -> str:
+    """Return Celery's name of a check of certificates (``CERT_NONE``) as redis-py has it (``none``)."""
+    return match[0].removeprefix("CERT_").lower()
 
 
 def _through(command: Command, settings: Mapping[str, str]) -> Section:
@@ -147,8 +155,8 @@ def _lines(command: Command, _settings: Mapping[str, str]) -> Section:
     return {"kind": "log", "pattern": r"Task .* succeeded in", "failed": r"Task .* raised unexpected"}
 
 
-#: What is in hand (``unacked``) is not added where tuner does not feed: between the two a message is in
-#: neither for a moment, and the sum would rise again.
+#: If tuner does not feed, running tasks (``unacked``) are not added: for a moment, a message is in neither of
+#: the two, and the sum would increase again.
 _THROUGH = queue_counted(
     "tasks taken out of the queue: begun, or finished where they are acknowledged late; where the user filled"
     " it, those that were fetched",
@@ -200,7 +208,7 @@ SERVICE = Service(
             name="gevent",
             summary="nodes with greenlets each",
             # with the variable alone, gevent would lack its patches: Celery reads only -P early enough
-            layout=Told(flags=("--pool=gevent", "--concurrency={threads}"), set_by=_OURS),
+            layout=Arguments(flags=("--pool=gevent", "--concurrency={threads}"), set_by=_OURS),
             words=_words,
             threads="greenlets",
             programs="each",
@@ -221,11 +229,11 @@ SERVICE = Service(
             "tasks that ended well; attempts that failed or are to be retried apart",
             "6 µs of CPU per task",
             lambda _command, _settings: {"kind": "mmap-counter", "module": "celery"},
-            Told(
+            Arguments(
                 {_INCLUDE: _MODULE},
                 (f"--include={GIVEN},{_MODULE}",),
                 ("-I", "--include"),
-                besides={"PYTHONPATH": "{TUNER_COUNTER_DIR}"},
+                more_environment={"PYTHONPATH": "{TUNER_COUNTER_DIR}"},
             ),
         ),
         Counted(
@@ -255,7 +263,7 @@ SERVICE = Service(
             "lines of tasks that succeeded, and of those that failed",
             "up to 0.6 ms of CPU per task where the level was not INFO",
             _lines,
-            Told({"CELERY_WORKER_LOGLEVEL": "INFO"}, ("--loglevel=INFO",), ("-l", "--loglevel")),
+            Arguments({"CELERY_WORKER_LOGLEVEL": "INFO"}, ("--loglevel=INFO",), ("-l", "--loglevel")),
             cost_warning="log needs the level INFO, up to 0.6 ms of CPU per task; finished and inspect cost"
             " nothing of that",
         ),
@@ -263,7 +271,7 @@ SERVICE = Service(
     feeder=_feeder,
     unfed=unfed("Celery"),
     reads=_reads,
-    told_queue=lambda queue: Told({_QUEUES: queue}),
+    queue_arguments=lambda queue: Arguments({_QUEUES: queue}),
     at_queue=_at_queue,
     joined=(_INCLUDE, "PYTHONPATH"),
     separators={_INCLUDE: ",", "PYTHONPATH": ":"},
@@ -276,7 +284,7 @@ SERVICE = Service(
         "--beat": "each node would send all periodic tasks; run beat apart",
         "-B": "each node would send all periodic tasks; run beat apart",
     },
-    always=Told({"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}),
+    always=Arguments({"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}),
     measuring_only=("CELERY_WORKER_HOSTNAME",),
     in_production="Each node needs a unique name: CELERY_WORKER_HOSTNAME, or -n.",
     gate="feed",
@@ -285,7 +293,7 @@ SERVICE = Service(
         "Its documentation: more pool processes are usually better, up to a point; several nodes may do"
         " better than one; experiment.",
         "tuner needs -l INFO to detect that nodes are ready; otherwise set warmup to auto or more than 10 s.",
-        "It fetches 4 tasks for each slot of its pool at once: --prefetch-multiplier is to be tuned, too.",
+        "It fetches 4 tasks for each slot of its pool at once. Compare values of --prefetch-multiplier, too.",
     ),
 )
 
@@ -293,7 +301,7 @@ SERVICE = Service(
 # ``celery multi start``: each of its daemons as a node in the foreground.
 
 
-#: of daemons: a node in the foreground needs none, and tuner reads what it prints
+#: options of daemons, removed because nodes run in the foreground and tuner reads their output
 _OF_DAEMONS = ("--pidfile", "--logfile", "--logdir", "--rundir", "-f")
 
 

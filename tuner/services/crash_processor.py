@@ -19,11 +19,11 @@ from tuner.core.errors import ConfigError
 from tuner.services.running import escape_fields
 
 PROGRAM = "crash-processor"
-QUEUE_SIZE = 8  #: maximum_queue_size, as the processor has it when nobody says otherwise
+QUEUE_SIZE = 8  #: the processor's default of maximum_queue_size
 MAX_EXTRA_THREADS = 2  #: the main thread and the queuing thread; one thread alone needs none
 STACKWALKER = "crash-stackwalk"
 MODULE = "tuner_workers.crash_processor"
-_PACKAGES = ("tuner", "tuner_workers")  #: all that the worker imports beside the standard library
+_PACKAGES = ("tuner", "tuner_workers")  #: modules that the worker imports, without the standard library
 _LINKS = "packages"
 _PATHNAME_OPTION = "minidump_stackwalk_pathname"
 _QUEUE_OPTION = "maximum_queue_size"
@@ -42,7 +42,7 @@ class CrashInput:
 
     items: int
     seed: int = 1
-    symbols_bytes: int | None = None  #: None: what the processor chooses
+    symbols_bytes: int | None = None  #: None: the processor's default
     dumps: Path | None = None  #: real dumps; None: synthetic ones
     symbols: Path | None = None
 

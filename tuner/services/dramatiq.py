@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from tuner.core.defaults import STOP_WAIT
-from tuner.services.record import Command, Form, Grammar, QueueWords, Service, Told
+from tuner.services.record import Arguments, Command, Form, Grammar, QueueWords, Service
 from tuner.services.redis_queue import (
     GATE_REASON,
     queue_counted,
@@ -17,7 +17,7 @@ from tuner.services.redis_queue import (
     unfed,
 )
 
-_LAYOUT = Told(flags=("--processes={processes}", "--threads={threads}"))
+_LAYOUT = Arguments(flags=("--processes={processes}", "--threads={threads}"))
 _READY = {"kind": "log", "pattern": "Worker process is ready for action"}
 _STOP = {"signal": "TERM", "wait": STOP_WAIT}  # a second TERM, as a whole group gets, kills running tasks
 _PROGRAMS = ("dramatiq", "dramatiq-gevent")
@@ -161,7 +161,7 @@ SERVICE = Service(
     unfed=unfed("dramatiq"),
     reads=_reads,
     at_queue=_at_queue,
-    looks_every_s=1.0,  # worker_timeout
+    poll_interval_s=1.0,  # worker_timeout
     logs=lambda command: not command.has("--log-file", "--skip-logging"),
     refused={"--watch": "it watches files and restarts workers; leave it out"},
     gate="feed",

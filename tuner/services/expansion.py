@@ -19,7 +19,7 @@ from tuner.core.messages.service import (
     workers_are_threads,
 )
 from tuner.core.text.command_words import CommandWords, parse_command, split_command
-from tuner.services.record import GIVEN, Command, Counted, Form, ReadFile, Service, Told
+from tuner.services.record import GIVEN, Arguments, Command, Counted, Form, ReadFile, Service
 from tuner.services.running import escape_fields
 
 #: whether the Python that a command runs has its GIL off, by its words and its environment
@@ -81,7 +81,7 @@ def expand_service(
     cautions: dict[str, str] = {}
     warn = cautions.__setitem__
     of_queue = _queue_additions(service, user.command, asked)
-    if of_queue != Told():
+    if of_queue != Arguments():
         warn(*describe_queue(service.name, _added_by(of_queue)))
     everything = {**environment, **user.variables}
     if any(form.without_gil for form in forms) and around.gil_is_off(started, everything):
@@ -91,11 +91,11 @@ def expand_service(
     section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
     always = service.always
     if always.since and around.version_of(service.package, started, everything) < always.since:
-        always = Told()
+        always = Arguments()
     if variants is None and (file := user.command.file) is not None:
         for option in sorted(file.unclear & service.warned_if_computed.keys()):
             instead = service.warned_if_computed[option]
-            if user.command.said(option, instead) is None:
+            if user.command.value(option, instead) is None:
                 warn(*computed_in_file(service.name, file.name, instead, names[0]))
     if losses := [(form.name, form.loses) for form in forms if form.loses]:
         warn(*loses_at_stop(service.name, losses))
@@ -120,7 +120,7 @@ def expand_service(
         name: {
             **_own_first(form.section(), asked),
             **_command_of_form(
-                service, form, user, always, of_queue, Told() if counted is None else counted.told
+                service, form, user, always, of_queue, Arguments() if counted is None else counted.arguments
             ),
         }
         for name, form in zip(names, forms, strict=True)
@@ -139,9 +139,9 @@ def expand_service(
     return section
 
 
-QUEUE_SET = "queue-told"  #: the caution of a study whose workers are told which queue to read
-_EXPANDED = ("kind", "command", "environment", "probe", "record", "cautions")  #: keys that are worked in
-#: what a variant of a script has, beside its command and environment
+QUEUE_SET = "queue-told"  #: caution if tuner adds the queue's name to the command
+_EXPANDED = ("kind", "command", "environment", "probe", "record", "cautions")  #: keys that tuner replaces
+#: keys of a variant, in addition to its command and environment
 _OF_VARIANT = (
     "threads",
     "programs",
@@ -255,7 +255,7 @@ def _check_counted(probe: Mapping[str, Any], feeder: Any) -> None:
 def _check(service: Service, command: Command, settings: Mapping[str, str], asked: Mapping[str, Any]) -> None:
     """Raise Unclear for a command that cannot be measured, or cannot be fed because a setting is missing."""
     for option, why in service.refused.items():
-        said_by = command.said_by(option)
+        said_by = command.source(option)
         if said_by is not None and said_by not in service.always.environment:  # tuner's value wins
             written = option if said_by == option else f"{said_by} ({option})"
             raise Unclear("command", f"has {written}: {why}")
@@ -278,7 +278,7 @@ def check_queue_is_read(service: Service, asked: Mapping[str, Any], environment:
     _queue_additions(service, command, asked)
 
 
-def _queue_additions(service: Service, command: Command, asked: Mapping[str, Any]) -> Told:
+def _queue_additions(service: Service, command: Command, asked: Mapping[str, Any]) -> Arguments:
     """Return the settings that make *command* read the user's queue; empty if it does, or if its application
     selects the queues.
 
@@ -290,7 +290,7 @@ def _queue_additions(service: Service, command: Command, asked: Mapping[str, Any
     key = "queue" if "queue" in command.given else "feeder"
     queue = command.given.get("queue", of_feeder)
     if queue is None:
-        return Told()
+        return Arguments()
     reads = service.reads(command)
     if reads is not None and queue not in reads:
         raise Unclear(
@@ -298,12 +298,12 @@ def _queue_additions(service: Service, command: Command, asked: Mapping[str, Any
             f"the command does not read {queue}, it reads {', '.join(reads)}: add {queue} to the command, or"
             f" name {reads[0]} here",
         )
-    if reads is not None or service.told_queue is None:
-        return Told()
-    return service.told_queue(escape_fields(str(queue)))
+    if reads is not None or service.queue_arguments is None:
+        return Arguments()
+    return service.queue_arguments(escape_fields(str(queue)))
 
 
-def _added_by(additions: Told) -> str:
+def _added_by(additions: Arguments) -> str:
     """Return the variables and options that name the queue, as they are typed."""
     return ", ".join(
         [f"{name}={value}" for name, value in additions.environment.items()] + [*additions.flags]
@@ -363,7 +363,7 @@ def _near(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _command_of_form(service: Service, form: Form, user: _User, *additions: Told) -> dict[str, Any]:
+def _command_of_form(service: Service, form: Form, user: _User, *additions: Arguments) -> dict[str, Any]:
     """Return the command and the environment of a form, with the *additions* to the command."""
     command, variables = user.command, user.variables
     started = form.words(command)
@@ -379,7 +379,8 @@ def _command_of_form(service: Service, form: Form, user: _User, *additions: Told
             at = words.index("--") if "--" in words else len(words)  # words after it are not options
             given = escape_fields(command.option(*one.set_by) or "")
             words[at:at] = [flag.replace(GIVEN, given) for flag in one.flags]
-        for name, value in (one.besides if is_by_flags else {**one.environment, **one.besides}).items():
+        own = {} if is_by_flags else one.environment
+        for name, value in {**own, **one.more_environment}.items():
             if name not in service.joined:
                 if name in variables:
                     raise Unclear("environment", f"tuner sets {name} for {service.name}; leave it out")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
-from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Setting, Told
+from tuner.services.record import Arguments, Command, Counted, Form, Grammar, Section, Service, Setting
 
 _FEEDER = Path(__file__).parent / "gnocchi_feeder" / "feed.py"  #: its folder is where Python looks first
 _CONFIG = ("--config-file", "--config-dir")
@@ -57,7 +57,7 @@ SERVICE = Service(
         Form(
             name="metricd",
             summary="one master with workers, each with so many parallel operations on its storage",
-            layout=Told(
+            layout=Arguments(
                 {"OS_METRICD__WORKERS": "{processes}", "OS_DEFAULT__PARALLEL_OPERATIONS": "{threads}"}
             ),
             threads="parallel operations",
@@ -87,7 +87,7 @@ SERVICE = Service(
         ),
     ),
     feeder=_feeder,
-    always=Told({_REPORTS: "-1"}),  # no process that only reports
+    always=Arguments({_REPORTS: "-1"}),  # no process that only reports
     measuring_only=(_REPORTS,),
     logs=lambda command: not command.has("--log-file", "--log-dir", "--noverbose"),
     refused={

@@ -15,7 +15,7 @@ from tuner.services.http_address import (
     url_of_socket,
     url_setting,
 )
-from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
+from tuner.services.record import Arguments, Command, Counted, Form, Grammar, Section, Service
 
 _PORT = "8000"
 _READY = {"kind": "log", "pattern": r"Started worker-\d+"}
@@ -33,7 +33,7 @@ def _on_threads(name: str, summary: str, *, event_loop: bool) -> Form:
     return Form(
         name=name,
         summary=summary,
-        layout=Told(
+        layout=Arguments(
             {
                 "GRANIAN_WORKERS": "{threads}",
                 "GRANIAN_BLOCKING_THREADS": "1",
@@ -56,7 +56,7 @@ def _form(name: str, summary: str, kind: str, os_threads: OsThreads, without_gil
     return Form(
         name=name,
         summary=summary,
-        layout=Told(
+        layout=Arguments(
             {"GRANIAN_WORKERS": "{processes}", f"GRANIAN_{kind.upper()}_THREADS": "{threads}"},
             ("--workers={processes}", f"--{kind}-threads={{threads}}"),
             ("--workers", f"--{kind}-threads"),
@@ -72,24 +72,24 @@ def _form(name: str, summary: str, kind: str, os_threads: OsThreads, without_gil
 
 
 def _form_of(command: Command) -> str:
-    return "blocking" if (command.said("--interface") or "rsgi").lower() == "wsgi" else "runtime"
+    return "blocking" if (command.value("--interface") or "rsgi").lower() == "wsgi" else "runtime"
 
 
 def _url(command: Command) -> str | None:
-    if (socket := command.said("--uds")) is not None:
+    if (socket := command.value("--uds")) is not None:
         return url_of_socket(socket) or ""
-    is_tls = command.said("--ssl-certificate") is not None
-    host, port = command.said("--host"), command.said("--port")
+    is_tls = command.value("--ssl-certificate") is not None
+    host, port = command.value("--host"), command.value("--port")
     if host is None and port is None and not is_tls:
         return None
     return url_of(host, port or _PORT, is_tls=is_tls) or ""
 
 
 def _logs(command: Command) -> bool:
-    level = (command.said("--log-level") or "info").lower()
+    level = (command.value("--log-level") or "info").lower()
     switched = command.environment.get("GRANIAN_LOG_ENABLED", "true").lower()
     is_on = not command.has("--no-log") and switched in ("true", "1", "yes", "on")
-    return is_on and level in ("info", "debug") and command.said("--log-config") is None
+    return is_on and level in ("info", "debug") and command.value("--log-config") is None
 
 
 def _metrics(_command: Command, _settings: Mapping[str, str]) -> Section:
@@ -135,7 +135,7 @@ SERVICE = Service(
             "requests answered, whatever their status, up to a second ago: for windows of a minute or more",
             "a look of granian at its workers once a second",
             _metrics,
-            Told(
+            Arguments(
                 {
                     "GRANIAN_METRICS_ENABLED": "true",
                     "GRANIAN_METRICS_ADDRESS": "127.0.0.1",
@@ -161,7 +161,7 @@ SERVICE = Service(
     gate="feed",
     gate_reason=GATE_REASON,
     # else closed after 30 s; this is the longest
-    idle_connections=Told(
+    idle_connections=Arguments(
         {"GRANIAN_HTTP1_HEADER_READ_TIMEOUT": "60000"},
         ("--http1-header-read-timeout=60000",),
         ("--http1-header-read-timeout",),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from tuner.core.domain.service import OsThreads
+from tuner.services.config_files import options_in_python
 from tuner.services.http_address import (
     BY_GENERATOR,
     CLIENTS,
@@ -15,6 +15,7 @@ from tuner.services.http_address import (
     url_setting,
 )
 from tuner.services.record import (
+    Arguments,
     Command,
     Counted,
     FileOptions,
@@ -23,7 +24,6 @@ from tuner.services.record import (
     ReadFile,
     Section,
     Service,
-    Told,
 )
 
 _CMD_ARGS = "GUNICORN_CMD_ARGS"
@@ -55,7 +55,7 @@ def _form(
     return Form(
         name=name,
         summary=summary,
-        layout=Told({_CMD_ARGS: " ".join(flags)}, tuple(flags), _LAYOUT_OPTIONS),
+        layout=Arguments({_CMD_ARGS: " ".join(flags)}, tuple(flags), _LAYOUT_OPTIONS),
         threads=threads,
         os_threads=os_threads,
         event_loop=event_loop,
@@ -64,7 +64,7 @@ def _form(
     )
 
 
-#: settings in a configuration file, which is Python, and the options for the same
+#: option for each variable of the configuration file, which is Python
 _OF_FILE = {
     "worker_class": "--worker-class",
     "threads": "--threads",
@@ -82,53 +82,13 @@ _OF_FILE = {
 
 
 def _of_file(command: Command, read: ReadFile) -> FileOptions | None:
-    """Return the settings in the configuration file that are literals."""
-    named = command.said("-c", "--config") or "./gunicorn.conf.py"
+    named = command.value("-c", "--config") or "./gunicorn.conf.py"
     text = None if named.startswith("python:") else read(named.removeprefix("file:"))
-    if text is None:
-        return None
-    try:
-        statements = ast.parse(text).body
-    except (SyntaxError, ValueError):
-        return None  # gunicorn itself rejects it
-    values: dict[str, str] = {}
-    unclear: set[str] = set()
-    for name, value in (pair for statement in statements for pair in _assigned_in(statement)):
-        if (option := _OF_FILE.get(name)) is None:
-            continue
-        values.pop(option, None)
-        unclear.discard(option)
-        try:
-            literal = None if value is None else ast.literal_eval(value)
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            value = None
-        if value is None:
-            unclear.add(option)
-        elif literal not in (None, False, "", {}):
-            values[option] = str(literal)
-    return FileOptions(named, values, frozenset(unclear))
-
-
-def _assigned_in(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the names that a statement of a module assigns, each with its value; None: code decides it."""
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            yield name, value
-        case ast.ImportFrom(names=names):
-            imported = [each.asname or each.name for each in names]
-            yield from ((name, None) for name in (_OF_FILE if imported == ["*"] else imported))
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-            yield name, value
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return
-        case _:
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    yield node.id, None
+    return None if text is None else options_in_python(named, text, _OF_FILE)
 
 
 def _has_usual_logger(command: Command) -> bool:
-    named = command.said("--logger-class")
+    named = command.value("--logger-class")
     if named is None:
         return not _is_computed(command, "--logger-class")
     return named in ("simple", "gunicorn.glogging.Logger")
@@ -136,22 +96,22 @@ def _has_usual_logger(command: Command) -> bool:
 
 def _is_computed(command: Command, option: str) -> bool:
     """Return whether only code in the configuration file sets the option."""
-    return command.file is not None and option in command.file.unclear and command.said(option) is None
+    return command.file is not None and option in command.file.unclear and command.value(option) is None
 
 
 def _form_of(command: Command) -> str | None:
-    asked = command.said("-k", "--worker-class")
+    asked = command.value("-k", "--worker-class")
     if asked is None:
         return None
     name = _CLASSES.get(asked, asked)
     # gunicorn itself turns sync workers with threads into gthread
-    has_threads = command.said("--threads") not in (None, "1") or _is_computed(command, "--threads")
+    has_threads = command.value("--threads") not in (None, "1") or _is_computed(command, "--threads")
     return "gthread" if name == "sync" and has_threads else name
 
 
 def _url(command: Command) -> str | None:
-    is_tls = any(command.said(option) for option in ("--certfile", "--keyfile"))
-    bound = command.said("-b", "--bind")
+    is_tls = any(command.value(option) for option in ("--certfile", "--keyfile"))
+    bound = command.value("-b", "--bind")
     if bound is None and "PORT" in command.environment:
         return url_of_address(f":{command.environment['PORT']}", is_tls=is_tls)
     if bound is None:
@@ -160,13 +120,14 @@ def _url(command: Command) -> str | None:
 
 
 def _logs(command: Command) -> bool:
-    level = command.said("--log-level") or "info"
+    level = command.value("--log-level") or "info"
     elsewhere = ("--error-logfile", "--log-file", "--log-config", "--log-config-json", "--log-syslog")
-    return level.lower() in ("info", "debug") and all(command.said(name) in (None, "-") for name in elsewhere)
+    is_on = level.lower() in ("info", "debug")
+    return is_on and all(command.value(name) in (None, "-") for name in elsewhere)
 
 
 def _statsd(command: Command, _settings: Mapping[str, str]) -> Section:
-    prefix = (command.said("--statsd-prefix") or "").rstrip(".")
+    prefix = (command.value("--statsd-prefix") or "").rstrip(".")
     before = f"{prefix}." if prefix else ""
     return {
         "kind": "statsd",
@@ -198,7 +159,7 @@ SERVICE = Service(
         _form("uvicorn", "uvicorn in each worker, for ASGI", "uvicorn_worker.UvicornWorker", event_loop=True),
         _form(
             "uvicorn.workers",
-            "the same, as older uvicorn has it",
+            "the worker class of older uvicorn versions",
             "uvicorn.workers.UvicornWorker",
             event_loop=True,
         ),
@@ -219,9 +180,9 @@ SERVICE = Service(
         Counted(
             "statsd",
             "requests answered, with their status",
-            "no measurable cost (-0.03 to +0.06 ms a request)",
+            "no measurable CPU (-0.03 to +0.06 ms a request)",
             _statsd,
-            Told(
+            Arguments(
                 {_CMD_ARGS: "--statsd-host={TUNER_STATSD}"},
                 ("--statsd-host={TUNER_STATSD}",),
                 ("--statsd-host",),
@@ -243,12 +204,14 @@ SERVICE = Service(
         "--reload": "it watches files and restarts workers; leave it out",
     },
     package="gunicorn",
-    always=Told({_CMD_ARGS: "--no-control-socket"}, ("--no-control-socket",), _LAYOUT_OPTIONS, since=(25, 1)),
+    always=Arguments(
+        {_CMD_ARGS: "--no-control-socket"}, ("--no-control-socket",), _LAYOUT_OPTIONS, since=(25, 1)
+    ),
     measuring_only=("--no-control-socket",),
     gate="feed",
     gate_reason=GATE_REASON,
     # else closed after 2 s
-    idle_connections=Told({_CMD_ARGS: "--keep-alive=300"}, ("--keep-alive=300",), ("--keep-alive",)),
+    idle_connections=Arguments({_CMD_ARGS: "--keep-alive=300"}, ("--keep-alive=300",), ("--keep-alive",)),
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
         "A worker keeps its connections: tuner spreads them evenly, unless you add --connections kept.",

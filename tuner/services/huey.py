@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from tuner.core.defaults import STOP_WAIT
-from tuner.services.record import Command, Form, Grammar, Service, Told
+from tuner.services.record import Arguments, Command, Form, Grammar, Service
 from tuner.services.redis_queue import (
     ALSO_FAILED,
     GATE_REASON,
@@ -27,7 +29,7 @@ def _of_threads(name: str, summary: str, threads: str) -> Form:
     return Form(
         name,
         summary,
-        Told(flags=("--workers={threads}", f"--worker-type={name}")),
+        Arguments(flags=("--workers={threads}", f"--worker-type={name}")),
         threads,
         os_threads="at-start" if name == "thread" else None,
         programs="each",
@@ -47,7 +49,7 @@ SERVICE = Service(
         Form(
             "process",
             "one consumer with worker processes",
-            Told(flags=("--workers={processes}", "--worker-type=process")),
+            Arguments(flags=("--workers={processes}", "--worker-type=process")),
             ready={"kind": "log", "pattern": _READY, "count": "1"},
             stop=_STOP,
         ),
@@ -62,6 +64,7 @@ SERVICE = Service(
             "nothing per task",
             {"llen": "huey.redis.{queue}"},
             counts_too=ALSO_FAILED,
+            in_keys=lambda queue: re.sub(r"[^A-Za-z0-9_]", "", queue),  # as huey does
         ),
     ),
     feeder=lambda _command, settings: queue_feeder("huey", settings),
@@ -69,7 +72,7 @@ SERVICE = Service(
     logs=lambda command: not command.has("-q", "--quiet", "-l", "--logfile"),
     refused=dict.fromkeys(("-g", "--graceful-signal"), "tuner stops huey by INT; leave it out"),
     # tasks that the scheduler enqueues would be counted, and stay there
-    always=Told(flags=("--no-periodic",)),
+    always=Arguments(flags=("--no-periodic",)),
     measuring_only=("--no-periodic",),
     in_production="Periodic tasks are for one consumer: start all other consumers with -n (--no-periodic).",
     gate="feed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tuner.services.config_files import options_in_python, options_in_toml
 from tuner.services.http_address import (
     BY_GENERATOR,
     CLIENTS,
@@ -13,17 +14,39 @@ from tuner.services.http_address import (
     url_of_address,
     url_setting,
 )
-from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
+from tuner.services.record import (
+    Arguments,
+    Command,
+    Counted,
+    FileOptions,
+    Form,
+    Grammar,
+    ReadFile,
+    Section,
+    Service,
+)
 
 _PORT = "8000"
 _ERROR_LOG = ("--error-logfile", "--log-file", "--error-log")
+
+
+#: option for each setting in the configuration file
+_OF_FILE = {
+    "worker_class": "--worker-class",
+    "loglevel": "--log-level",
+    "errorlog": "--error-logfile",
+    "logconfig": "--log-config",
+    "logconfig_dict": "--log-config",
+    "statsd_prefix": "--statsd-prefix",
+    "use_reloader": "--reload",
+}
 
 
 def _form(name: str, summary: str) -> Form:
     return Form(
         name=name,
         summary=summary,
-        layout=Told(flags=("--workers={processes}", f"--worker-class={name}")),
+        layout=Arguments(flags=("--workers={processes}", f"--worker-class={name}")),
         programs="one",
         event_loop=True,
         workers="children",  # a single worker is a child, too
@@ -32,6 +55,16 @@ def _form(name: str, summary: str) -> Form:
         loses="requests that need more than its --graceful-timeout (default: 3 s), and with several"
         " workers all unfinished requests when the first worker has ended",
     )
+
+
+def _of_file(command: Command, read: ReadFile) -> FileOptions | None:
+    named = command.value("-c", "--config")
+    text = None if named is None or named.startswith("python:") else read(named.removeprefix("file:"))
+    if named is None or text is None:
+        return None
+    if named.startswith("file:"):
+        return options_in_python(named, text, _OF_FILE)
+    return options_in_toml(named, text, _OF_FILE)
 
 
 def _url(command: Command) -> str | None:
@@ -51,13 +84,13 @@ def _url(command: Command) -> str | None:
 
 
 def _logs(command: Command) -> bool:
-    level = command.option("--log-level") or "info"
-    elsewhere = command.option(*_ERROR_LOG) not in (None, "-") or command.has("--log-config")
+    level = command.value("--log-level") or "info"
+    elsewhere = command.value(*_ERROR_LOG) not in (None, "-") or command.value("--log-config") is not None
     return level.lower() in ("info", "debug") and not elsewhere
 
 
 def _statsd(command: Command, _settings: Mapping[str, str]) -> Section:
-    prefix = (command.option("--statsd-prefix") or "").rstrip(".")
+    prefix = (command.value("--statsd-prefix") or "").rstrip(".")
     before = f"{prefix}." if prefix else ""
     return {
         "kind": "statsd",
@@ -78,7 +111,7 @@ SERVICE = Service(
         _form("uvloop", "worker processes with a loop of uvloop each"),
         _form("trio", "worker processes with a loop of trio each"),
     ),
-    form_of=lambda command: command.option("-k", "--worker-class"),
+    form_of=lambda command: command.value("-k", "--worker-class"),
     grammar=Grammar(abbreviations=True, whole=("--error-log",), switches="hD"),  # argparse
     settings=(
         url_setting(_url, f"http://127.0.0.1:{_PORT}/", "tuner cannot send requests to its bind address"),
@@ -91,10 +124,12 @@ SERVICE = Service(
             "requests answered, with their status",
             "three datagrams a request",
             _statsd,
-            Told(flags=("--statsd-host={TUNER_STATSD}",)),
+            Arguments(flags=("--statsd-host={TUNER_STATSD}",)),
         ),
     ),
     feeder=http_feeder,
+    of_file=_of_file,
+    warned_if_computed={"--worker-class": "-k"},
     logs=_logs,
     refused={
         "--reload": "it watches files and restarts workers; leave it out",
@@ -102,13 +137,14 @@ SERVICE = Service(
     gate="feed",
     gate_reason=GATE_REASON,
     # else closed after 5 s
-    idle_connections=Told(flags=("--keep-alive=300",), set_by=("--keep-alive",)),
+    idle_connections=Arguments(flags=("--keep-alive=300",), set_by=("--keep-alive",)),
     advice=(
         "An event loop accepts any number of requests: use --set clients with the number of production.",
         "A WSGI application runs in threads that no option sets: cores + 4 in each worker (32 at most), with"
         " trio 40.",
         "Functions that FastAPI runs in threads share 40 of them in each worker, whatever the layout.",
         "At a stop requests have its --graceful-timeout to finish (default: 3 s).",
-        "tuner's numbers override those in a file of -c. tuner finds a bind there once it listens.",
+        "tuner's numbers override those in a file of -c. Its worker class and log level count if they are"
+        " plain values. tuner finds a bind there once it listens.",
     ),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Setting, Told
+from tuner.services.record import Arguments, Command, Counted, Form, Grammar, Section, Service, Setting
 
-_FOR_LIBPQ = "postgresql://"  #: what it does not say libpq takes from PGHOST, PGDATABASE, ...
+_FOR_LIBPQ = "postgresql://"  #: PGHOST, PGDATABASE, ... set the missing parts
 _SILENT = ("warning", "error", "critical")  #: levels at which it does not log that it is ready
 _COUNT = "select count(*) from procrastinate_jobs where status"
 
@@ -21,12 +21,15 @@ def _logs(command: Command) -> bool:
     return level not in _SILENT
 
 
-def _rows(_command: Command, settings: Mapping[str, str]) -> Section:
+def _rows(command: Command, settings: Mapping[str, str]) -> Section:
+    queues = [name.strip() for name in (command.value("-q", "--queues") or "").split(",")]
+    names = ", ".join("'{}'".format(name.replace("'", "''")) for name in queues if name)
+    of_queues = f" and queue_name in ({names})" if names else ""
     return {
         "kind": "sql",
         "url": settings["database"],
-        "query": f"{_COUNT} = 'succeeded'",
-        "failed": f"{_COUNT} in ('failed', 'aborted')",
+        "query": f"{_COUNT} = 'succeeded'{of_queues}",
+        "failed": f"{_COUNT} in ('failed', 'aborted'){of_queues}",
     }
 
 
@@ -48,7 +51,7 @@ SERVICE = Service(
         Form(
             name="jobs",
             summary="a program per process, each with so many jobs at once",
-            layout=Told(
+            layout=Arguments(
                 {"PROCRASTINATE_WORKER_CONCURRENCY": "{threads}"},
                 ("--concurrency={threads}",),
                 ("-c", "--concurrency"),
@@ -76,7 +79,7 @@ SERVICE = Service(
         ),
     ),
     unfed="tuner does not defer jobs: defer enough for the whole study beforehand, or name a feeder",
-    always=Told({"PROCRASTINATE_WORKER_DELETE_JOBS": "never"}),
+    always=Arguments({"PROCRASTINATE_WORKER_DELETE_JOBS": "never"}),
     measuring_only=("PROCRASTINATE_WORKER_DELETE_JOBS",),
     logs=_logs,
     refused={

@@ -1,4 +1,4 @@
-"""Classes of a service record: forms, settings, probes, and the parsing of the service's command."""
+"""Classes of a service record: forms, settings, probes, and the parsed command of the service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.core.domain.service import Gate, OsThreads, Programs, Workers
 
-# Parsing of a user's command, with its options found as the program's own parser finds them.
+# The user's command, with its options found in the same way as by the program's own parser.
 
 _OFF = frozenset({"", "0", "f", "false", "n", "no", "off"})
 
@@ -22,14 +22,16 @@ class Grammar:
     All of them accept ``--workers 3``, ``--workers=3``, ``-w 3`` and ``-w3``.
     """
 
-    #: a long option may be cut short, as argparse, optparse and getopt_long have it (click has it not)
+    #: whether the parser accepts shortened long options (argparse, optparse, getopt_long; not click)
     abbreviations: bool = False
-    #: whole options that begin others which a record looks for: they stand for themselves
+    #: complete options that are also the beginning of a longer option; they are no abbreviations
     whole: tuple[str, ...] = ()
-    #: letters of options without a value: more options may follow in the same word (``-Dw4``)
+    #: letters of options without a value; other options may follow in the same word (``-Dw4``)
     switches: str = ""
-    prefix: str = ""  #: of the variables that options are read from: UVICORN_ and WORKERS; empty: from none
-    words_in: str = ""  #: a variable with more words, which the command's own go before; empty: there is none
+    #: prefix of the variables that set options (UVICORN_WORKERS sets --workers); empty: no variables
+    prefix: str = ""
+    #: variable that contains more options; options in the command win; empty: no such variable
+    words_in: str = ""
 
     def options_of(self, word: str) -> Iterator[tuple[str, str | None]]:
         """Yield the options in *word*, each with its value in the word; None: the value is not in it."""
@@ -85,12 +87,12 @@ class FileOptions:
 class Command:
     """The user's command, parsed without running it or reading a file."""
 
-    words: tuple[str, ...]  #: from its program on, without what starts that (``uv run``, ``python -m``)
-    environment: Mapping[str, str] = field(default_factory=dict)  #: what it will find, tuner's own included
-    given: Mapping[str, str] = field(default_factory=dict)  #: the record's settings that the user has set
-    is_module: bool = False  #: the first of the words names a module, which Python runs
-    file: FileOptions | None = None  #: the options in its configuration file; None: it has none that is known
-    grammar: Grammar = field(default_factory=Grammar)  #: the record's
+    words: tuple[str, ...]  #: the program and its arguments, without ``uv run`` or ``python -m``
+    environment: Mapping[str, str] = field(default_factory=dict)  #: its variables, including tuner's
+    given: Mapping[str, str] = field(default_factory=dict)  #: settings of the record that the user set
+    is_module: bool = False  #: whether the first word is a module, started with ``python -m``
+    file: FileOptions | None = None  #: options in its configuration file; None: no readable file
+    grammar: Grammar = field(default_factory=Grammar)  #: rules of the record's option parser
 
     def option(self, *names: str) -> str | None:
         """Return the value of an option by its *names* (``-w``, ``--workers``), the last if it is
@@ -102,16 +104,19 @@ class Command:
         """Return whether the words contain one of the options."""
         return self.option(*names) is not None
 
-    def said(self, *names: str) -> str | None:
-        """Return the same as `option`, else the value of the variables or of the file that it reads."""
+    def value(self, *names: str) -> str | None:
+        """Return the value of an option in the command, in variables or in the configuration file.
+
+        The command wins over the variables, and the variables over the file.
+        """
         for words in (self.words, self._more_words()):
             if (found := self._in(words, names)[1]) is not None:
                 return found
         variables = (self.environment[name] for name in self._variables(names))
         return next(variables, None if self.file is None else self.file.value(*names))
 
-    def said_by(self, *names: str) -> str | None:
-        """Return the name of the option as written, or of the variable or file that sets it."""
+    def source(self, *names: str) -> str | None:
+        """Return the option as written, or the variable or file that sets it; None: it is not set."""
         if (written := self._in(self.words, names)[0]) is not None:
             return written
         if (written := self._in(self._more_words(), names)[0]) is not None:
@@ -162,23 +167,24 @@ class Command:
         return tuple(kept)
 
 
-GIVEN = "<given>"  #: in a flag of `Told`
-Section = Mapping[str, Any]  #: a part of a config, as YAML would give it: mappings, lists, texts
+GIVEN = "<given>"  #: placeholder in a flag of `Arguments`
+Section = Mapping[str, Any]  #: part of a config: mappings, lists and texts, as read from YAML
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Settings passed to a service by its environment, which keeps its command unchanged, or by flags.
+class Arguments:
+    """Settings passed to a service by variables, which leave its command unchanged, or by flags.
 
-    Flags are appended to the command, because the last one wins. They are used if there is no variable, or if
-    the command itself sets the option, so that the variable would have no effect.
+    tuner uses flags if there are no variables, or if the command itself sets the option, because the command
+    wins over variables. tuner appends flags to the command, because the last one wins.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    flags: tuple[str, ...] = ()  #: `GIVEN` in one stands for the value that the command has for *set_by*
-    set_by: tuple[str, ...] = ()  #: options of the command that variables lose against
-    besides: Mapping[str, str] = field(default_factory=dict)  #: variables that flags do not stand for
-    #: version of the service's package that first accepts it; with an older or unknown one it is left out
+    flags: tuple[str, ...] = ()  #: `GIVEN` is replaced with the command's value of *set_by*
+    set_by: tuple[str, ...] = ()  #: options of the command that win over the variables
+    #: variables that are set in both cases
+    more_environment: Mapping[str, str] = field(default_factory=dict)
+    #: first version of the package that accepts these arguments; not used with older or unknown versions
     since: tuple[int, ...] = ()
 
     def by_flags(self, command: Command) -> bool:
@@ -191,32 +197,32 @@ class QueueWords:
     """A command line and variables that make a service read one queue only."""
 
     words: tuple[str, ...]
-    environment: Mapping[str, str]  #: these variables are set, or replaced
+    environment: Mapping[str, str]  #: variables to set or replace
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One mapping of a layout to processes: a pool of Celery, a worker class of gunicorn.
+    """One way to start a layout: a pool of Celery, a worker class of gunicorn.
 
     Several forms in one study are variants: layouts are ``4x6@NAME``.
     """
 
     name: str
     summary: str
-    layout: Told  #: the numbers of processes and threads, as fields: ``{processes}``, ``{threads}``
-    #: what the layout's threads are (threads, greenlets, pool processes); empty: there are none to choose
+    layout: Arguments  #: arguments for the layout, with the fields ``{processes}`` and ``{threads}``
+    #: name of the layout's threads (threads, greenlets, pool processes); empty: T is always 1
     threads: str = ""
-    #: the command's words in this form, before the layout's flags; None: this form cannot be made of them
+    #: returns the command's words for this form, without the layout's flags; None: it cannot run in this form
     words: Callable[[Command], tuple[str, ...] | None] = lambda command: command.words
     programs: Programs = "one"
-    workers: Workers | None = None  #: None: the children of the one program, else the programs
-    ready: Section | None = None  #: as ``service.ready``
-    stop: Section = field(default_factory=dict)  #: as ``service.stop``
+    workers: Workers | None = None  #: None: the children of the program if it is one, else the programs
+    ready: Section | None = None  #: the config's ``service.ready``
+    stop: Section = field(default_factory=dict)  #: the config's ``service.stop``
     max_extra_threads: int | None = None
-    os_threads: OsThreads | None = None  #: when the layout's threads start; None: they are none of the system
-    loses: str = ""  #: what a stop loses, where it cannot be helped; told before a study
-    event_loop: bool = False  #: a process works on as many requests as come
-    #: what it is on a Python whose GIL is off, where its workers are no processes then; None: the same
+    os_threads: OsThreads | None = None  #: when its threads start; None: they are no operating-system threads
+    loses: str = ""  #: items that every stop loses; printed before a study
+    event_loop: bool = False  #: whether a process accepts any number of requests at a time
+    #: form to use on a Python without the GIL, if its workers are no processes there; None: this form
     without_gil: Form | None = None
 
     def section(self) -> dict[str, Any]:
@@ -244,14 +250,14 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A fact about the user's service that a record needs: its address, its queue."""
+    """A property of the user's service, such as its address or its queue."""
 
-    name: str  #: a key of the config's service section, beside those of every service
+    name: str  #: key in the config's section ``service``
     summary: str
-    #: in the command or its environment; empty: it is told there, but not so that tuner can use it
+    #: returns its value in the command; None: not found; empty: found, but tuner cannot use it
     find: Callable[[Command], str | None] = lambda _command: None
-    default: str | None = None  #: None: it can be left out only where nothing needs it
-    needed: str = ""  #: what to tell who leaves it out, where tuner's feeder needs it
+    default: str | None = None  #: None: no default
+    needed: str = ""  #: reason to print if it is missing, but tuner's feeder needs it
 
     def value(self, command: Command) -> str | None:
         """Return the user's value, else the one found in the command, else the default."""
@@ -265,72 +271,75 @@ class Setting:
 class Counted:
     """One way to count the items that the service finishes."""
 
-    name: str  #: what ``probe`` of the service names; the kind of probe, most often
-    counts: str  #: what an item is: "requests answered, with their status"
-    costs: str  #: of the service, as it was measured: "nothing per item"
-    section: Callable[
-        [Command, Mapping[str, str]], Section
-    ]  #: of the command and the settings: ``service.probe``
-    told: Told = field(default_factory=Told)  #: what the service needs to be told for it
-    forms: tuple[str, ...] = ()  #: those that it counts; empty: every one
-    counts_too: str = ""  #: what it takes for items that are none, as it cannot tell; printed before a study
-    #: whether it counts the items of this command; the user may name it all the same
+    name: str  #: value of ``service.probe``, usually the kind of probe
+    counts: str  #: description of an item: "requests answered, with their status"
+    costs: str  #: measured cost for the service: "nothing per item"
+    #: returns the config's ``service.probe`` for a command and the values of the settings
+    section: Callable[[Command, Mapping[str, str]], Section]
+    arguments: Arguments = field(default_factory=Arguments)  #: arguments that the service needs for it
+    forms: tuple[str, ...] = ()  #: forms whose items it counts; empty: all
+    counts_too: str = ""  #: events that it also counts, but which are no items; printed before a study
+    #: whether tuner may choose it for this command; the user may always choose it
     works: Callable[[Command], bool] = lambda _command: True
-    cost_warning: str = ""  #: told before a study, where counting costs the service over 1 % of an item
+    cost_warning: str = ""  #: warning before a study, if counting may cost the service over 1 % of an item
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A known service. Third parties register theirs by an entry point in the group ``tuner.services``."""
+    """A known service. Other packages add services by entry points in the group ``tuner.services``."""
 
-    name: str  #: the ``kind`` of a config's service
+    name: str  #: value of ``service.kind`` in a config
     summary: str
-    page: str  #: of tuner's documentation, or a URL
-    example: str  #: a command, as a user would type it
-    commands: tuple[str, ...]  #: the programs that it is known by
-    forms: tuple[Form, ...]  #: the first is for a command that asks for none
-    probes: tuple[Counted, ...]  #: the first that counts the form is used unless the user names another
-    form_of: Callable[[Command], str | None] = lambda _command: None  #: the form that the command asks for
-    other_form: str = ""  #: advice for a command that asks for another form
-    grammar: Grammar = field(default_factory=Grammar)  #: how its parser reads the command's options
-    #: reads the options in the command's configuration file
+    page: str  #: file of tuner's documentation, or a URL
+    example: str  #: example of a command
+    commands: tuple[str, ...]  #: names of its programs
+    forms: tuple[Form, ...]  #: the first is the default
+    probes: tuple[Counted, ...]  #: the default is the first one that counts the form
+    #: returns the name of the form in the command; None: the command sets none
+    form_of: Callable[[Command], str | None] = lambda _command: None
+    other_form: str = ""  #: advice for a command with a form that is not in *forms*
+    grammar: Grammar = field(default_factory=Grammar)  #: rules of its option parser
+    #: returns the options in the command's configuration file; None: no readable file
     of_file: Callable[[Command, ReadFile], FileOptions | None] = lambda _command, _read: None
-    #: options of the file for which a warning is printed if code computes them, and the option to add
+    #: options for which tuner warns if code in the file computes them; the value is the option to add
     warned_if_computed: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[Setting, ...] = ()
-    #: what feeds it, from the settings; None: nothing does, and *unfed* says what the user has to do
+    #: returns the config's ``feeder`` for the values of the settings; None: tuner cannot feed it
     feeder: Callable[[Command, Mapping[str, str]], Section | None] = lambda _command, _settings: None
-    unfed: str = ""
-    #: the queues that the words of a command name; None: they name none, and the application says which
+    unfed: str = ""  #: what the user must do if tuner does not feed it
+    #: returns the queues in the command; None: the application sets them
     reads: Callable[[Command], tuple[str, ...] | None] = lambda _command: None
-    #: tells a command that names no queue to read one, by its name; None: it has no option for that
-    told_queue: Callable[[str], Told] | None = None
-    #: changes a command to read only the queue of this name, which is not the application's; None: the
-    #: application names its queues. None as a result: this command cannot be changed so
+    #: returns arguments that make a command without a queue read this queue; None: no such option
+    queue_arguments: Callable[[str], Arguments] | None = None
+    #: returns the command with this queue instead of the application's, or None for a command where this is
+    #: not possible; None: only the application sets its queues
     at_queue: Callable[[Command, str], QueueWords | None] | None = None
-    #: seconds after which a worker that had nothing to do looks into its queue again; 0: it waits for items
-    looks_every_s: float = 0.0
-    #: variables that several speakers write to, blank between: what is there already is kept before it
+    #: Redis key of the probe for each queue, with ``{queue}``; empty: its keys do not contain the queue
+    probe_key: str = ""
+    #: seconds between checks of an empty queue by an idle worker; 0: new items wake it at once
+    poll_interval_s: float = 0.0
+    #: variables to which tuner appends its value, after a blank, instead of replacing the user's value
     joined: tuple[str, ...] = ()
-    separators: Mapping[str, str] = field(default_factory=dict)  #: what stands between instead, by variable
-    #: variables that tell programs apart that share a box, in production, with ``{process}``
+    separators: Mapping[str, str] = field(default_factory=dict)  #: other separators than a blank, by variable
+    #: variables with ``{process}`` that give each program of a host a unique name in production
     names: Mapping[str, str] = field(default_factory=dict)
-    #: whether it logs the lines that its forms' ready checks wait for; else nothing is waited for
+    #: whether the command logs the lines of its ready checks; if not, tuner does not wait for them
     logs: Callable[[Command], bool] = lambda _command: True
-    package: str = ""  #: Python package whose version decides about a `Told.since`
-    refused: Mapping[str, str] = field(default_factory=dict)  #: options it cannot be measured with, and why
-    always: Told = field(default_factory=Told)  #: in every form: names and files that are unique per launch
-    measuring_only: tuple[str, ...] = ()  #: variables and flags of *always* that are left out in production
-    in_production: str = ""  #: what to mind there beside the layout, a sentence; may have ``{threads}``
-    #: the command's words as they are there, where a form replaces some to measure
+    package: str = ""  #: Python package whose version `Arguments.since` requires
+    refused: Mapping[str, str] = field(default_factory=dict)  #: options that make a study impossible, and why
+    always: Arguments = field(default_factory=Arguments)  #: arguments of every form, such as unique names
+    measuring_only: tuple[str, ...] = ()  #: variables and flags of *always* that production does not need
+    #: advice for production, in addition to the layout: a sentence that may contain ``{threads}``
+    in_production: str = ""
+    #: returns the command's words for production, if a form changes them to measure
     production_words: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda words: words
-    #: the same for a program that shares its network with no other, where those of one host have to differ
+    #: the same for a container, where a program shares no ports with the others; None: no difference
     alone_words: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
-    gate: Gate = "none"  #: how a launch that stays resident while others work is made idle
-    gate_reason: str = "Its record names no gate that is safe."  #: why that gate, in a sentence
-    #: keeps idle connections open, such as those of a launch between its slices; None: the server does
-    idle_connections: Told | None = None
-    advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
+    gate: Gate = "none"  #: how a started layout becomes idle between its slices
+    gate_reason: str = "Its record names no gate that is safe."  #: reason for the gate, a sentence
+    #: arguments that keep connections open between slices; None: the server keeps them open anyway
+    idle_connections: Arguments | None = None
+    advice: tuple[str, ...] = ()  #: sizes in its own documentation, and common mistakes
 
     def counted_by(self, *forms: str, command: Command | None = None) -> Counted | None:
         """Return the default probe that counts all of *forms* of *command* (None: of a usual one).

@@ -8,7 +8,7 @@ from tuner.services.expansion import Unclear
 from tuner.services.record import Command, Counted, Section, Setting
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
-#: of messages that are gone from a queue: nobody knows how they ended. One that comes back to be retried
+#: of messages that left a queue: their result is unknown. One that comes back to be retried
 #: makes up for its attempt before
 ALSO_FAILED = "failed items, too"
 
@@ -44,18 +44,26 @@ def queue_feeder(form: str, settings: Mapping[str, str]) -> Section | None:
     return {"kind": "queue", "form": form, **{name: settings[name] for name in names}}
 
 
-def queue_counted(counts: str, costs: str, *left: Mapping[str, str], counts_too: str = "") -> Counted:
+def queue_counted(
+    counts: str,
+    costs: str,
+    *left: Mapping[str, str],
+    counts_too: str = "",
+    in_keys: Callable[[str], str] = str,
+) -> Counted:
     """Return the probe that counts messages that leave the queue.
 
     If tuner feeds the queue, the feeder counts. Otherwise the probe reads the messages *left* (terms of the
     redis probe, with ``{queue}`` for its name): the user filled it, and adds nothing while a layout runs.
+    *in_keys* returns the name of the queue as it is in keys of Redis.
     """
 
     def section(_command: Command, settings: Mapping[str, str]) -> Section:
         if "sample" in settings:
             return {"kind": "queue"}
         _check_queue(settings, "probe")
-        terms = [{name: key.format(queue=settings["queue"]) for name, key in term.items()} for term in left]
+        queue = in_keys(settings["queue"])
+        terms = [{name: key.format(queue=queue) for name, key in term.items()} for term in left]
         return {"kind": "redis", "url": settings["url"], "count": terms, "falls": "yes"}
 
     return Counted("queue", counts, costs, section, counts_too=counts_too)

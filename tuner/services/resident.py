@@ -72,7 +72,7 @@ def command_keeping_connections(
     """
     taken, _, parsed = _parts_of(service, command, environment, inherited)
     added = service.idle_connections
-    if added is None or parsed.said(*added.set_by) is not None:
+    if added is None or parsed.value(*added.set_by) is not None:
         return None
     if not added.environment or taken.hides_environment:
         n_before = len(command) - len(parsed.words)

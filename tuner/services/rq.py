@@ -8,12 +8,13 @@ from urllib.parse import urlsplit
 
 from tuner.core.defaults import STOP_WAIT
 from tuner.services.expansion import Unclear
-from tuner.services.record import Command, Counted, Form, Grammar, QueueWords, Section, Service, Told
+from tuner.services.record import Arguments, Command, Counted, Form, Grammar, QueueWords, Section, Service
 from tuner.services.redis_queue import GATE_REASON, queue_counted, queue_feeder, queue_settings, unfed
 
 _READY = {"kind": "log", "pattern": "Worker .*:? started with PID"}
 _STOP = {"signal": "TERM", "wait": STOP_WAIT}
 _DEFAULT_PORT = 6379
+_WORKERS_OF = "rq:workers:{queue}"  #: Redis set of the workers that read a queue
 _POOL, _WORKER = "worker-pool", "worker"
 _FORK, _SIMPLE = "rq.worker.Worker", "rq.worker.SimpleWorker"
 _CLASSES = {_FORK: "fork", "rq.Worker": "fork", _SIMPLE: "simple", "rq.SimpleWorker": "simple"}
@@ -133,12 +134,19 @@ def _logs(command: Command) -> bool:
     return level.upper() in ("INFO", "DEBUG") and not command.has("-q", "--quiet", "--log-format")
 
 
-def _counters(_command: Command, settings: Mapping[str, str]) -> Section:
+def _counters(command: Command, settings: Mapping[str, str]) -> Section:
+    """Return the probe that adds up the counters of the workers of the command's queues.
+
+    A worker that reads several of them counts once. If only the settings file names the queues, all workers
+    of the database count.
+    """
+    queues = _reads(command)
+    workers = ["rq:workers"] if queues is None else [_WORKERS_OF.format(queue=queue) for queue in queues]
     return {
         "kind": "redis",
         "url": settings["url"],
-        "count": [{"smembers_hget": ["rq:workers", "successful_job_count"]}],
-        "failed": [{"smembers_hget": ["rq:workers", "failed_job_count"]}],
+        "count": [{"smembers_hget": [key, "successful_job_count"]} for key in workers],
+        "failed": [{"smembers_hget": [key, "failed_job_count"]} for key in workers],
     }
 
 
@@ -146,7 +154,7 @@ def _pool(name: str, summary: str, *flags: str) -> Form:
     return Form(
         name,
         summary,
-        Told(flags=("--num-workers={processes}", *flags)),
+        Arguments(flags=("--num-workers={processes}", *flags)),
         words=_subcommand(_POOL),
         ready=_READY,
         stop=_STOP,
@@ -170,7 +178,7 @@ SERVICE = Service(
         Form(
             "programs",
             "rq worker, a program for each worker",
-            Told(),
+            Arguments(),
             words=_subcommand(_WORKER),
             programs="each",
             ready=_READY,
@@ -197,6 +205,7 @@ SERVICE = Service(
     unfed=unfed("RQ"),
     reads=_reads,
     at_queue=_at_queue,
+    probe_key=_WORKERS_OF,
     logs=_logs,
     refused=dict.fromkeys(("-b", "--burst"), "its workers end when nothing waits; leave it out"),
     gate="feed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.services.record import Command, Form, Grammar, Service, Told
+from tuner.services.record import Arguments, Command, Form, Grammar, Service
 from tuner.services.redis_queue import (
     ALSO_FAILED,
     GATE_REASON,
@@ -23,7 +23,7 @@ def _form(name: str, summary: str, threads: str, *pool: str) -> Form:
         name=name,
         summary=summary,
         words=lambda command: tuple(word for word in command.words if word != _POOL),  # set by the form
-        layout=Told(flags=("--workers={processes}", "--max-async-tasks={threads}", *pool)),
+        layout=Arguments(flags=("--workers={processes}", "--max-async-tasks={threads}", *pool)),
         threads=threads,
         programs="one",
         ready=_READY,

@@ -11,26 +11,26 @@ from tuner.services.http_address import (
     url_of_socket,
     url_setting,
 )
-from tuner.services.record import Command, Form, Grammar, Service, Told
+from tuner.services.record import Arguments, Command, Form, Grammar, Service
 
 _PORT = "8000"
 
 
 def _url(command: Command) -> str | None:
-    if (socket := command.said("--uds")) is not None:
+    if (socket := command.value("--uds")) is not None:
         return url_of_socket(socket) or ""
-    if command.said("--fd") is not None:
+    if command.value("--fd") is not None:
         return ""
-    is_tls = any(command.said(option) for option in ("--ssl-certfile", "--ssl-keyfile"))
-    host, port = command.said("--host"), command.said("--port")
+    is_tls = any(command.value(option) for option in ("--ssl-certfile", "--ssl-keyfile"))
+    host, port = command.value("--host"), command.value("--port")
     if host is None and port is None and not is_tls:
         return None
     return url_of(host, port or _PORT, is_tls=is_tls) or ""
 
 
 def _logs(command: Command) -> bool:
-    level = command.said("--log-level") or "info"
-    return level in ("info", "debug", "trace") and command.said("--log-config") is None
+    level = command.value("--log-level") or "info"
+    return level in ("info", "debug", "trace") and command.value("--log-config") is None
 
 
 SERVICE = Service(
@@ -43,7 +43,7 @@ SERVICE = Service(
         Form(
             name="workers",
             summary="worker processes with an event loop each",
-            layout=Told({"UVICORN_WORKERS": "{processes}"}, ("--workers={processes}",), ("--workers",)),
+            layout=Arguments({"UVICORN_WORKERS": "{processes}"}, ("--workers={processes}",), ("--workers",)),
             programs="one",
             event_loop=True,
             workers="children-if-several",  # with one worker, it is the program itself
@@ -60,14 +60,14 @@ SERVICE = Service(
     feeder=http_feeder,
     logs=_logs,
     # without it, a connection accepted during the stop is served as long as its client sends requests
-    always=Told({"UVICORN_TIMEOUT_GRACEFUL_SHUTDOWN": "30"}),
+    always=Arguments({"UVICORN_TIMEOUT_GRACEFUL_SHUTDOWN": "30"}),
     refused={
         "--reload": "it watches files and has one worker only; leave it out",
     },
     gate="feed",
     gate_reason=GATE_REASON,
     # else closed after 5 s
-    idle_connections=Told(
+    idle_connections=Arguments(
         {"UVICORN_TIMEOUT_KEEP_ALIVE": "300"}, ("--timeout-keep-alive=300",), ("--timeout-keep-alive",)
     ),
     advice=(

@@ -12,13 +12,13 @@ from tuner.services.http_address import (
     url_of_address,
     url_setting,
 )
-from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
+from tuner.services.record import Arguments, Command, Counted, Form, Grammar, Section, Service
 
 _HTTP = ("--http-socket", "--http11-socket", "--http")
 
 
 def _url(command: Command) -> str | None:
-    bound = command.said(*_HTTP)
+    bound = command.value(*_HTTP)
     return None if bound is None else url_of_address(bound) or ""
 
 
@@ -37,7 +37,7 @@ SERVICE = Service(
             name="threads",
             summary="workers with threads",
             # flags: a configuration file overrides variables, and the last flag overrides the file
-            layout=Told(
+            layout=Arguments(
                 flags=("--processes={processes}", "--threads={threads}"),
                 set_by=("-p", "--processes", "--workers", "--threads"),
             ),
@@ -61,7 +61,7 @@ SERVICE = Service(
             "requests of every worker, those with an exception as failed",
             "nothing: workers count anyway, the master answers",
             _stats,
-            Told(flags=("--stats=127.0.0.1:{TUNER_PROBE_PORT}",)),
+            Arguments(flags=("--stats=127.0.0.1:{TUNER_PROBE_PORT}",)),
         ),
         BY_GENERATOR,
     ),
@@ -73,7 +73,7 @@ SERVICE = Service(
         "--daemonize2": "a daemon is not stopped with its launch; leave it out",
         "--py-autoreload": "it watches files and restarts workers; leave it out",
     },
-    always=Told(
+    always=Arguments(
         flags=(
             "--master",
             "--enable-threads",

@@ -15,7 +15,7 @@ from tuner.services.http_address import (
     url_of_socket,
     url_setting,
 )
-from tuner.services.record import Command, Form, Grammar, Section, Service, Told
+from tuner.services.record import Arguments, Command, Form, Grammar, Section, Service
 
 _PORT = "8080"
 _NUMBER = "{process}"
@@ -102,7 +102,7 @@ SERVICE = Service(
         Form(
             name="threads",
             summary="one program per process, each with its own pool of threads and its own address",
-            layout=Told(flags=("--threads={threads}",)),
+            layout=Arguments(flags=("--threads={threads}",)),
             words=_words,
             threads="threads",
             programs="each",

@@ -96,9 +96,9 @@ def takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool = Fals
     return MOST_RESIDENT, reason
 
 
-def looks_every_s(settings: Settings) -> float:
+def poll_interval_s(settings: Settings) -> float:
     """Return the seconds after which an idle worker of the service polls for items again; 0: at once."""
     service = settings.service
     if service.kind != "script" or service.record is None:
         return 0.0
-    return known_services()[service.record].looks_every_s
+    return known_services()[service.record].poll_interval_s

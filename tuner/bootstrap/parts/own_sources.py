@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.adapters.feeders.http import HttpFeederSettings
 from tuner.adapters.feeders.queue import QueueFeederSettings
+from tuner.adapters.probes.redis import RedisProbeSettings, TermSettings
 from tuner.adapters.queues.brokers import is_rabbitmq
 from tuner.core.text.address import bound_ports, rebind
 from tuner.core.text.http_request import parse_url
@@ -17,7 +18,7 @@ from tuner.services.resident import command_at_queue, command_keeping_connection
 from tuner.services.running import escape_fields
 
 if TYPE_CHECKING:
-    from tuner.config.kinds import ReadySettings
+    from tuner.config.kinds import ProbeSettings, ReadySettings
     from tuner.config.service import ScriptSettings
     from tuner.config.settings import Settings
 
@@ -58,8 +59,31 @@ def at_own_queue(settings: Settings, number: int) -> Settings:
             raise ValueError(f"the command of {name} cannot be given another queue")
         variants[name] = service.variants[name].model_copy(update=own)
     feeder = service.feeder.model_copy(update={"queue": queue})
-    update = {**changed, "variants": variants, "feeder": feeder}
+    update = {**changed, "variants": variants, "feeder": feeder, "probe": _probe_at(service, queue)}
     return settings.model_copy(update={"service": service.model_copy(update=update)})
+
+
+def _probe_at(service: ScriptSettings, queue: str) -> ProbeSettings:
+    """Return the probe of *service*; if its keys are those of the service's queues, for *queue* instead."""
+    assert service.record is not None
+    key = known_services()[service.record].probe_key
+    if not key or not isinstance(service.probe, RedisProbeSettings):
+        return service.probe
+    before, after = key.split("{queue}")
+
+    def moved(terms: Sequence[TermSettings]) -> tuple[TermSettings, ...]:
+        found: dict[tuple[str, str, str], TermSettings] = {}
+        for term in terms:
+            command, named, field = term.asked
+            if named.startswith(before) and named.endswith(after):
+                named = key.format(queue=queue)
+                term = term.model_copy(update={command: (named, field) if field else named})
+            found[command, named, field] = term
+        return tuple(found.values())
+
+    return service.probe.model_copy(
+        update={"count": moved(service.probe.count), "failed": moved(service.probe.failed)}
+    )
 
 
 def _variants(service: ScriptSettings) -> dict[str, ScriptSettings]:

@@ -219,7 +219,7 @@ def slice_for(
     *,
     freezes: bool,
     wait_s: float = 0.0,
-    looks_every_s: float = 0.0,
+    poll_interval_s: float = 0.0,
     skip_times: float = 1.0,
 ) -> Slice:
     """Return the slice for items of *residence_s* in the slowest layout; endless if it would be too long.
@@ -228,16 +228,16 @@ def slice_for(
         residence_s: time that an item takes.
         freezes: items in flight stand still between slices, so they need not end in one.
         wait_s: time of an item in sleeps and at servers, which a pause does not stop.
-        looks_every_s: time after which an idle worker looks for items again; until then it works on none.
+        poll_interval_s: time after which an idle worker looks for items again; until then it works on none.
         skip_times: by which the skipped part is longer, as it turned out to be too short.
     """
-    counted_s = max(SHORTEST_S, ITEMS_PER_SLICE * residence_s, POLLS_PER_SLICE * looks_every_s)
+    counted_s = max(SHORTEST_S, ITEMS_PER_SLICE * residence_s, POLLS_PER_SLICE * poll_interval_s)
     if freezes:
         counted_s = max(min(counted_s, LONGEST_FROZEN_S), min(counted_s, ITEMS_PER_SLICE * wait_s))
     if counted_s > LONGEST_S:
         return Slice(min(ITEMS_SKIPPED * residence_s, LONGEST_S), inf)
     skip_s = min(max(LEAST_SKIP_S, ITEMS_SKIPPED * residence_s), MOST_SKIP_SHARE * counted_s)
-    skip_s = max(skip_s, looks_every_s + LEAST_SKIP_S if looks_every_s else 0.0)
+    skip_s = max(skip_s, poll_interval_s + LEAST_SKIP_S if poll_interval_s else 0.0)
     return Slice(skip_times * skip_s, counted_s, min(residence_s, MOST_SPREAD_SHARE * counted_s))
 
 

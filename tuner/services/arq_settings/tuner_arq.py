@@ -1,5 +1,7 @@
 """Wrapper that replaces ``max_jobs`` in the user's WorkerSettings with the layout's number of jobs.
 
+It removes ``cron_jobs``, because they would be counted, and remain in the queue if a worker stops meanwhile.
+
 arq reads ``max_jobs`` only from WorkerSettings. tuner has arq import this module instead of the user's
 settings, in the user's Python, and changes no file.
 """
@@ -12,8 +14,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-#: seconds that jobs in hand get at a stop, where the user says nothing of it. By arq's own default, 0, they
-#: are cancelled, and 3 of 8 times one of two busy workers did not end at all (arq 0.25)
+#: seconds for running jobs to end at a stop, unless the user sets them. By arq's own default, 0, they are
+#: cancelled, and 3 of 8 times one of two busy workers did not end at all (arq 0.25)
 COMPLETION_WAIT_S = 5
 PATH = "TUNER_ARQ_SETTINGS"  #: the user's own, as ``package.module.WorkerSettings``
 
@@ -28,7 +30,7 @@ def _with_max_jobs(settings: Any, max_jobs: int) -> Mapping[str, Any]:
     """Return the settings as a mapping, which arq accepts, too; of a class, arq reads only its own names."""
     own = settings if isinstance(settings, dict) else vars(settings)
     wait = own.get("job_completion_wait") or COMPLETION_WAIT_S
-    return {**own, "max_jobs": max_jobs, "job_completion_wait": wait}
+    return {**own, "max_jobs": max_jobs, "job_completion_wait": wait, "cron_jobs": None}
 
 
 WorkerSettings = _with_max_jobs(_users_own(), int(os.environ["TUNER_THREADS"]))

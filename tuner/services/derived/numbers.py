@@ -48,7 +48,7 @@ class WithoutNumbers:
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
-    layout: Layout | None  #: that the numbers say; None: it depends on the host
+    layout: Layout | None  #: layout with these numbers; None: it depends on the host
     removed: tuple[str, ...]  #: as they are written: ``-w 4``
 
 

@@ -17,14 +17,14 @@ from tuner.core.text.figures import parse_duration
 from tuner.core.text.safe_text import HIDDEN
 from tuner.services.crash_processor import MODULE, PROGRAM
 from tuner.services.expansion import QUEUE_SET
-from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
+from tuner.services.record import GIVEN, Arguments, Command, Counted, Form, Service
 
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 _LAYOUT_FIELDS = {"processes", "threads", "process"}
 _OPTION = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 _NAMES = {"environment": r"[A-Za-z_][A-Za-z0-9_]*", "limits": r"[a-z]+"}
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9]*")
-_SPOOL = "SPOOL"  #: where a study had a folder of its own
+_SPOOL = "SPOOL"  #: placeholder for a folder of the study
 
 
 def rollout_of(
@@ -60,13 +60,13 @@ def rollout_of(
     )
     form = None if service is None else _form_of(service, merged, layout, measured)
     words, environment = measured.words, measured.environment
-    own_words, options = words, Told()
+    own_words, options = words, Arguments()
     overriding: tuple[str, ...] = ()
     if service is not None and form is not None:
         measured = replace(measured, of_queue=_queue_additions(service, merged, measured.environment))
         words, environment = _without_measuring(service, measured)
         kept_flags = tuple(flag for flag in service.always.flags if flag not in service.measuring_only)
-        options = Told(flags=(*form.layout.flags, *kept_flags))
+        options = Arguments(flags=(*form.layout.flags, *kept_flags))
         own_words = _without(_without(words, kept_flags), form.layout.flags)
         overriding = form.layout.set_by
         if form.layout.environment and _looked_at(own_words, service).has(*overriding):
@@ -134,7 +134,7 @@ class _MeasuredCommand:
     words: tuple[str, ...]
     environment: Mapping[str, str]
     probe: Mapping[str, str]
-    of_queue: Told = field(default_factory=Told)  #: what only the study's workers were told of their queue
+    of_queue: Arguments = field(default_factory=Arguments)  #: arguments for a queue of the study only
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def _reads_variables(form: Form, service: Service) -> bool:
     """Return whether the only setting of threads in a record is the variable that tuner sets for every
     worker.
     """
-    return bool(form.threads) and form.layout == Told() and not service.in_production
+    return bool(form.threads) and form.layout == Arguments() and not service.in_production
 
 
 def _needs_queue_options(service: Service, n_programs: int) -> bool:
@@ -274,19 +274,21 @@ def _form_of(
     return next(iter([*named, *longest]), None)
 
 
-def _is_applied(one: Told, measured: _MeasuredCommand) -> bool:
+def _is_applied(one: Arguments, measured: _MeasuredCommand) -> bool:
     is_set = bool(one.environment) and all(
         value in measured.environment.get(name, "") for name, value in one.environment.items()
     )
-    return is_set or one == Told() or _place(measured.words, one.flags) is not None
+    return is_set or one == Arguments() or _place(measured.words, one.flags) is not None
 
 
-def _queue_additions(service: Service, section: Mapping[str, Any], environment: Mapping[str, str]) -> Told:
+def _queue_additions(
+    service: Service, section: Mapping[str, Any], environment: Mapping[str, str]
+) -> Arguments:
     """Return the variables that set the queue only for the study's workers, by the study's cautions."""
-    if service.told_queue is None or QUEUE_SET not in (section.get("cautions") or {}):
-        return Told()
-    names = service.told_queue("").environment
-    return Told({name: environment[name] for name in names if name in environment})
+    if service.queue_arguments is None or QUEUE_SET not in (section.get("cautions") or {}):
+        return Arguments()
+    names = service.queue_arguments("").environment
+    return Arguments({name: environment[name] for name in names if name in environment})
 
 
 def _without_measuring(
@@ -294,11 +296,11 @@ def _without_measuring(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return words and environment without the probe and the record's measuring options."""
     words, environment = service.production_words(measured.words), dict(measured.environment)
-    unwanted = [one.told for one in service.probes if _is_in_use(one, measured)]
+    unwanted = [one.arguments for one in service.probes if _is_in_use(one, measured)]
     measuring = service.measuring_only
     of_always = service.always.environment.items()
     variables = {name: value for name, value in of_always if {name, *value.split()} & {*measuring}}
-    unwanted.append(Told(variables))
+    unwanted.append(Arguments(variables))
     unwanted.append(measured.of_queue)
     for flag in service.always.flags:
         if flag in measuring:
@@ -306,7 +308,7 @@ def _without_measuring(
     for one in unwanted:
         words = _without(words, tuple(flag for flag in one.flags if GIVEN not in flag))
         words = tuple(word for word in words if not any(_is_filled(word, flag) for flag in one.flags))
-        for name, value in {**one.environment, **one.besides}.items():
+        for name, value in {**one.environment, **one.more_environment}.items():
             if environment.get(name) == value:
                 del environment[name]
             elif name in service.joined and name in environment:
@@ -326,8 +328,8 @@ def _is_in_use(counted: Counted, measured: _MeasuredCommand) -> bool:
     """Return whether the words of *counted* in a command come from tuner: they contain a value that only a
     launch has, or belong to the probe that was used.
     """
-    additions = counted.told
-    texts = (*additions.flags, *additions.environment.values(), *additions.besides.values())
+    additions = counted.arguments
+    texts = (*additions.flags, *additions.environment.values(), *additions.more_environment.values())
     return any("{TUNER_" in text for text in texts) or counted.name in measured.probe.values()
 
 

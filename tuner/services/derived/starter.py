@@ -12,7 +12,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.text.command_words import parse_command
 from tuner.services.expansion import Surroundings, expand_service, with_file
-from tuner.services.record import Command, Form, ReadFile, Service, Told
+from tuner.services.record import Arguments, Command, Form, ReadFile, Service
 
 _COLUMN = 32  #: where comments begin
 _STUDY = """\
@@ -232,7 +232,7 @@ def _form(form: Form, service: Service) -> dict[str, Any]:
     }
 
 
-def _describe_additions(reported: Told, layout: Layout) -> dict[str, Any]:
+def _describe_additions(reported: Arguments, layout: Layout) -> dict[str, Any]:
     """Return the variables and flags of *layout*."""
     fields = ("TUNER_COUNTER_DIR", "TUNER_STATSD", "TUNER_PROBE_PORT")
     spec = ServiceSpec("", reported.flags, reported.environment, probe_fields=fields)

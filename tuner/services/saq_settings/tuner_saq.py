@@ -1,5 +1,7 @@
 """Wrapper that replaces ``concurrency`` in the user's SAQ settings with the layout's number of jobs.
 
+It removes ``cron_jobs``, because every worker would enqueue them, and they stay in the queue after a stop.
+
 SAQ reads ``concurrency`` only from its settings. tuner has SAQ import this module instead of the user's
 settings, in the user's Python, and changes no file.
 """
@@ -38,6 +40,7 @@ def _with_concurrency(own: Any, concurrency: int) -> dict[str, Any]:
         **own,
         "concurrency": concurrency,
         "startup": [*hooks, ready],
+        "cron_jobs": [],
         "shutdown_grace_period_s": grace_s,
     }
 

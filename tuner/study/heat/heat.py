@@ -29,9 +29,9 @@ class Heats:
     """The heats of a study, and the places of their launches."""
 
     bench: Workbench  #: for launches that run alone
-    #: whether the study must end, asked between starts
+    #: whether the study must end, checked between starts
     must_end: Callable[[], bool]
-    #: whether a safety limit or a lost source ends the study, asked all the time
+    #: whether a safety limit or a lost source ends the study, checked all the time
     is_cut_off: Callable[[], bool]
     stack: ExitStack  #: closes the places at the end
     places: list[Box] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Heats:
             max((one.residence_s for one in waiting), default=0.0),
             freezes=box.gate == "freeze",
             wait_s=self.wait_s,
-            looks_every_s=box.looks_every_s,
+            poll_interval_s=box.poll_interval_s,
             skip_times=self.skip.times,
         )
         if slice_.is_endless and len(waiting) > 1:
