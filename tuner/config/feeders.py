@@ -93,7 +93,7 @@ def with_clients(section: Any, *, is_kept: bool) -> Any:
 
 FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "streaq", "list", "stream")
 FORMS_ON_RABBITMQ = ("celery", "dramatiq")
-FORMS_THAT_TELL_FAILED = ("dramatiq", "rq")  #: of whose messages the broker knows which failed
+FORMS_THAT_TELL_FAILED = ("dramatiq", "rq")  #: kinds whose broker counts failed messages
 
 
 def check_form(name: str) -> str:

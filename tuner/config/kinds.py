@@ -129,7 +129,7 @@ class Surroundings:
     spec: ServiceSpec  #: the service, as launches start it
     record: StudyRecord
     clock: Clock
-    counters: Path  #: a folder for those who count in memory
+    counters: Path  #: folder for counters in memory
     scratch: Path  #: the feeder's folder
     logs: Callable[[], Sequence[Path]]  #: of the programs of the launch under way; none while there is none
     study: StudyName
@@ -148,7 +148,7 @@ class ProbeSettings(Section):
 
     kind: str  #: Kind of probe
     #: whether a launch can have only one probe of this kind: workers find it by a variable, or it counts what
-    #: the one feeder knows
+    #: known to one feeder only
     is_alone: ClassVar[bool] = False
     #: variables that the probe fills in, in the command and the environment of the service
     fills_in: ClassVar[tuple[str, ...]] = ()

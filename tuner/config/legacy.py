@@ -19,7 +19,7 @@ from tuner.config.study import StudySettings
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
 
-#: settings of a study that no command had an option for when files did not record what was typed: only a
+#: settings without an option at the time when files did not record the command line: only a
 #: config set them
 SET_BY_CONFIG_ALONE = frozenset(
     f"study.{name}" for name in ("warmup_cap", "warm_cache", "memory_pressure_limit")

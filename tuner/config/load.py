@@ -32,7 +32,7 @@ _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one 
 _AXES = ("service", "axes")  #: options for values of an axis replace all values that the config has of it
 #: options for them need a feeder that sends requests
 _OF_LOAD: tuple[Place, ...] = tuple(("service", "feeder", name) for name in OF_LOAD)
-_STRATEGY = ("study", "strategy")  #: an option for it leaves out what the config says for another one
+_STRATEGY = ("study", "strategy")  #: an option for this one removes the config's value for another one
 
 
 #: makes of a config's service section, and of the variants that are named, the section of a kind that

@@ -119,7 +119,7 @@ _EXAMPLES = {
     "aging.layouts": "[4x6]",
 }
 _NO_AGING = dict.fromkeys(("loss", "growth", "settles", "layouts"))  #: the keys of a profile without aging
-#: of the whole file, likewise
+#: of the whole file
 _MEANING_OF_HEAD = {
     "simulated": ("gil-bound", "simulated profile; default: none"),
     "measured": ("[1x1, 2x4]", "layouts on which the figures are based; default: unknown"),

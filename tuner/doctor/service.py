@@ -54,7 +54,7 @@ class InterpreterSeen:
     gil: str = ""  #: on or off
     is_debug: bool = False
     spawn_path: str = ""  #: vfork+exec, fork+exec or posix_spawn
-    starts_children: bool = False  #: whether the service is known to start a child for each item
+    starts_children: bool = False  #: whether the service starts a child for each item, as far as known
     numeric_packages: tuple[str, ...] = ()  #: importable packages that start threads
     #: those of `VARIABLES` that set the number of these threads
     set_variables: Mapping[str, str] = field(default_factory=dict)

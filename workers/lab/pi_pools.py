@@ -112,7 +112,7 @@ class Batch:
         self.n_cores = n_cores
         self.n_done = 0
         self.n_threads = 0  #: largest number of threads, without the main thread and the heartbeat
-        self.cpu_s = 0.0  #: CPU time of the threads, if each job has a thread of its own
+        self.cpu_s = 0.0  #: CPU time of the threads, if each job has a separate thread
         #: delay of each step's end over the earliest possible end, without first steps
         self.waits_s: list[float] = []
         self._lock = threading.Lock()

@@ -127,7 +127,7 @@ class Ledger:
         elif under.state == "open":
             try:
                 news = unpack_news(stop.frame.data)
-            except Exception as error:  # unpickling foreign data may raise any exception
+            except Exception as error:  # unpickling data of others may raise any exception
                 under.state, under.why = "broken", f"its message cannot be read: {error!r}"
             else:
                 yield from ((stop.frame, one) for one in self._news(under, news))

@@ -95,7 +95,7 @@ class SqliteStore:
         """Close the file; committed data stay."""
         self._closing.close()
 
-    def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
+    def study(self) -> StudyRecord:  # noqa: D102  (documented in ports.Store, as the others)
         return self._study
 
     def add_to_study(self, layouts: Sequence[Layout], facts: Provenance) -> None:  # noqa: D102

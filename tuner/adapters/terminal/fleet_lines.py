@@ -26,7 +26,7 @@ class FleetTee:
         """Set up the tee; *beside* are observers of a fleet, which get the same calls."""
         self._observers, self._beside = tuple(reported), tuple(beside)
 
-    def box_came(self, facts: BoxFacts) -> None:  # noqa: D102  (ports.FleetProgress says it; so for the others)
+    def box_came(self, facts: BoxFacts) -> None:  # noqa: D102  (documented in ports.FleetProgress, as the others)
         self._on(facts.name)
         for one in self._beside:
             one.box_came(facts)

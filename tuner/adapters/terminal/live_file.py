@@ -69,7 +69,7 @@ class Follower:
             boxes=tuple(_on_box(box, one, at_s) for box, one in self._boxes.items()),
         )
 
-    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+    def launch_started(  # noqa: D102  (documented in ports.Progress, as the others)
         self,
         layout: Layout,
         block: int,

@@ -89,7 +89,7 @@ class LiveView(Follower):
             self._study, self._keeper, self._board = study, BoardKeeper(study), None
         self._leading.grew(len(study.layouts))
 
-    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+    def launch_started(  # noqa: D102  (documented in ports.Progress, as the others)
         self, layout: Layout, block: int, position: int, remaining_s: float | None
     ) -> None:
         with self._lock:

@@ -30,7 +30,7 @@ class ProgressTee:
     def __init__(self, observers: Sequence[Progress]) -> None:
         self._observers = tuple(observers)
 
-    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+    def launch_started(  # noqa: D102  (documented in ports.Progress, as the others)
         self, layout: Layout, block: int, position: int, remaining_s: float | None
     ) -> None:
         for one in self._observers:
@@ -88,7 +88,7 @@ class LineProgress:
         self._in_window: set[Layout] = set()  #: layouts with a window in progress
         self._since_s = self._reported_at_s = now_s()
 
-    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+    def launch_started(  # noqa: D102  (documented in ports.Progress, as the others)
         self,
         layout: Layout,
         block: int,
@@ -261,7 +261,7 @@ class SimulatedProgress:
         self._output, self._elapsed_s = output, elapsed_s
         self._block = 0
 
-    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+    def launch_started(  # noqa: D102  (documented in ports.Progress, as the others)
         self,
         layout: Layout,  # noqa: ARG002
         block: int,

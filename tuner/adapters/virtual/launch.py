@@ -34,8 +34,8 @@ class Trouble:
     window: int | None = None
     window_attempt: int | None = None
     after_s: float = 2.0  #: time since RUNNING, or since the start of the window
-    lasts_s: float = 3.0  #: duration of foreign CPU or of a dry source
-    size: float = 1.0  #: foreign CPU as a multiple of the host's cores; clock jump in hours
+    lasts_s: float = 3.0  #: duration of other processes' work, or of an empty source
+    size: float = 1.0  #: other processes' CPU as a multiple of the host's cores; clock jump in hours
 
 
 @dataclass(frozen=True, slots=True)

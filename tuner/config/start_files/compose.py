@@ -16,7 +16,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import split_command
 
 _KIND = FileKind("compose file", "docs/from-files.md")
-#: keys that change what a study measures, and are left out
+#: keys that change measurements, but are left out
 _LEFT_OUT = (
     *(
         "user",

@@ -23,7 +23,7 @@ _ESCAPE = re.compile(
 _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " "}
 _PREFIXES = "@-:+!|"
 _OF_ONE_HOST = "aAbBdDmMowW"  #: specifiers of an image, a boot, or of credentials
-#: directives that change nothing of what a study measures
+#: directives that do not change measurements
 _OF_NO_MATTER = re.compile(
     r"Type|Restart.*|StartLimit.*|Standard(Output|Error|Input)|Syslog.*|Log.*|PIDFile|ExecReload|ExecStop.*"
     r"|ExecStartPost|NotifyAccess|RemainAfterExit|Timeout(Start)?Sec|WatchdogSec|OOM.*|UMask|SuccessExitStatus"

@@ -38,7 +38,7 @@ class Rollout:
     user: str | None = None
     limits: Mapping[str, int] = field(default_factory=dict)  #: resource limits by name: nofile, as, ...
     hidden: tuple[str, ...] = ()  #: variables whose values the study does not store
-    remarks: tuple[str, ...] = ()  #: remarks for the user who applies it, one sentence each
+    remarks: tuple[str, ...] = ()  #: remarks for the user, one sentence each
     provenance: tuple[str, ...] = ()  #: origin of the layout, one sentence each
     #: command of a program that shares its network with no other (in a pod), if the commands on one host must
     #: differ; None: *command*

@@ -47,11 +47,12 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 @warning(
     "needs-boxes",
     "If only more hosts can decide between the layouts, the study ends with exit code 5.",
-    "Continue the study with `tuner grid --resume FILE` on more hosts or on a single host. Or accept "
-    "a larger loss of throughput than before with `--within` (see [Several hosts](method/boxes.md)).",
+    "Continue the study with `tuner grid --resume FILE` on more hosts, or on a single host (the result "
+    "is then valid for this host only). Or accept a larger loss of throughput with `--within` (see "
+    "[Several hosts](method/boxes.md)).",
 )
 def needs_boxes(n_hosts: int) -> str:
     return (
-        f"the differences between layouts vary too much among {pluralize(n_hosts, 'host')}: more windows"
-        " cannot decide, only more hosts"
+        f"the differences between layouts vary too much among {pluralize(n_hosts, 'host')}: more"
+        " measurements on these hosts cannot decide"
     )

@@ -93,9 +93,9 @@ def metrics_file(path: object, error: str | None) -> str:
 
 @warning(
     "host-speed",
-    "tuner measures the host's speed by the CPU time of a test computation; that of the service may "
-    "change less. It rises at a lower clock, or if other programs or virtual machines use the same "
-    "cores, caches or memory.",
+    "tuner measures the host's speed by the CPU time of a test computation. The test computation needs "
+    "more CPU time at a lower clock rate, or if other programs or virtual machines share its core, "
+    "caches or memory. The CPU time of the service may change less.",
     "The printed throughput is an average over both speeds. The ranking stays valid if all layouts "
     "changed by the same share. If possible, measure again on a host with constant speed.",
 )

@@ -228,7 +228,7 @@ def slices_lose_throughput(lost: LostInSlices) -> str:
     return f"{slower_in_slices(lost)}; {_ALONE_FROM_NOW}"
 
 
-#: what follows once slices are known to be wrong
+#: consequence if slices give wrong results
 _ALONE_FROM_NOW = "windows in slices count no longer, and layouts run one after the other from now on"
 
 

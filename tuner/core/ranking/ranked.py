@@ -113,7 +113,7 @@ class Ranking:
     claim: Claim | None = (
         None  #: claim of an adaptive study, which determines the ranks: see `tuner.core.ranking.race_result`
     )
-    axes: tuple[AxisEffect, ...] = ()  #: effect of each axis of the service by itself
+    axes: tuple[AxisEffect, ...] = ()  #: effect of each axis of the service alone
     unbound: str | None = None  #: reason why the bottlenecks are unknown, a sentence; None: they are known
     boxes: Boxes | None = None  #: differences between hosts in the ranked value; None: there is one host
     #: evidence that larger layouts are faster than the answer; None: there is none

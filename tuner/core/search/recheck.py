@@ -93,7 +93,7 @@ class Against:
     level_high: float  #: error probability of *high*, for "right"
     now: float
     now_se: float
-    past: float | None  #: difference in the study; None: the study does not know it
+    past: float | None  #: difference in the study; None: not in the study
     has_changed: bool  #: whether the present difference contradicts the study's
 
     @property

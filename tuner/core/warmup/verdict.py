@@ -19,7 +19,7 @@ from tuner.core.warmup.transient import BATCH, batch_means, transient_end
 # a fraction of the series puts the same variance into each of them, whatever its autocorrelation; a straight
 # line puts 98.6 % of itself into the first. So the first measures the trend and the next ones the noise at
 # that time scale: the ratio is Student's t, exactly for white noise, nearly for noise with a short memory.
-# Sixteen cosines measure quick noise well; five see also slow noise. The less certain of the two answers
+# Sixteen cosines measure fast noise well; five also measure slow noise. The less certain of the two answers
 # counts.
 #
 # Source: equal-weighted cosines for long-run variances: Müller (2007, 2014); Lazarus, Lewis, Stock & Watson

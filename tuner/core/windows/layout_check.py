@@ -53,7 +53,7 @@ class Ran:
     #: threads of the worker process that has the most; if unknown, of the mean one; -inf: no evidence
     threads: float
     most_threads: float  #: threads of the worker process that has the most; infinite: unknown
-    has_full_gil: bool = False  #: whether a worker process used most of a core by itself
+    has_full_gil: bool = False  #: whether one worker process used most of a core
 
 
 def ran_of(window: Window) -> Ran | None:

@@ -22,7 +22,7 @@ from tuner.core.model.nodes import Indices
 # Fits near a known fit: of all folds at once, and with one more term. Used to choose terms.
 #
 # A study of 22 layouts needs 500 such fits, of some 30 solutions of the network each. All folds together
-# take about as many as one of them: each starts from the fit that saw all layouts and goes on by steps of
+# take about as many as one of them: each starts from the fit to all layouts and continues in steps of
 # Gauss and Newton with the Jacobian of that fit, without the rows of left-out layouts and updated by
 # Broyden's rule, so that the network is solved once for each step, for all folds at once. If a fold
 # leads far away, its Jacobian is computed again. The result is accurate enough for the choice, within 0.2 %
