@@ -189,6 +189,31 @@ def test_a_worker_that_may_not_be_looked_at_tells_nothing(box: Box) -> None:
     assert not box.waits().is_known
 
 
+@pytest.mark.parametrize("library", ["/lib/ld-musl-x86_64.so.1", "/usr/lib/libc.so"])
+def test_the_waits_of_a_python_with_musl_are_unknown(box: Box, library: str) -> None:
+    """With musl, both other threads may wait for the GIL: each waits at an address on its own stack."""
+    with (box.proc / str(PID) / "maps").open("a") as maps:
+        maps.write(f"7f2e3e400000-7f2e3e44e000 r--p 00000000 fe:00 18500   {library}\n")
+    box.threads(RUNNING, futex(ELSEWHERE), futex(ELSEWHERE + 0x1000))
+    waits = box.waits()
+    watch = GilWatch(waits, itertools.count(0.0).__next__)
+    watch.follow([PID])
+    watch.look()
+    found = waits.is_known, watch.waited_s()
+    watch.close()
+
+    assert found == (False, None)
+
+
+def test_a_python_with_glibc_is_not_taken_for_one_with_musl(box: Box) -> None:
+    with (box.proc / str(PID) / "maps").open("a") as maps:
+        for library in ("/lib/libc.so.6", "/opt/musl/lib/libpq.so", "/lib/myld-musl-x86_64.so.1"):
+            maps.write(f"7f2e3e400000-7f2e3e44e000 r--p 00000000 fe:00 18500   {library}\n")
+    box.threads(futex(box.gil), RUNNING)
+
+    assert in_line(box, futex(box.gil), RUNNING).asleep == 1
+
+
 def test_a_worker_whose_interpreter_is_not_there_yet_is_asked_again(box: Box) -> None:
     maps = box.proc / str(PID) / "maps"
     whole = maps.read_bytes()

@@ -13,6 +13,9 @@ threads on a core is computed from the process's CPU clock during the sample. On
 threads that compute without the GIL are counted as waiting, because they cannot be distinguished.
 
 Not detected: the separate GIL of a subinterpreter (Python 3.12).
+
+Unknown: the waits of a Python that uses musl (Alpine Linux). The pthread_cond_timedwait of musl waits at an
+address on the stack of the waiting thread, never inside the condition variable.
 """
 
 from __future__ import annotations
@@ -78,6 +81,7 @@ class GilWaits:
         self._runtimes = PythonRuntimes(proc)
         self._futex = FUTEX_CALLS.get(platform.machine() if machine is None else machine)
         self._runtime_of: dict[int, AddressRange] = {}
+        self._with_musl: set[int] = set()  # pids whose waits for the GIL are unknown
         self._tries: dict[int, int] = {}
         self._files: dict[int, dict[int, int]] = {}  # pid -> thread -> its file
         self._n_threads: dict[int, int] = {}
@@ -102,11 +106,12 @@ class GilWaits:
         for pid in wanted - self._runtime_of.keys():
             self._find_runtime(pid)
         for pid in sorted(self._runtime_of):
-            self._follow_threads(pid, max(2, MOST_LOOKED_AT // len(self._runtime_of)))
+            most = max(2, MOST_LOOKED_AT // len(self._runtime_of))
+            self._follow_threads(pid, 0 if pid in self._with_musl else most)
 
     @property
     def is_known(self) -> bool:
-        """Whether a thread can be sampled: of a Python worker that this process may trace."""
+        """Whether a thread can be sampled: of a Python worker without musl that this process may trace."""
         return any(self._files.values())
 
     def gils(self) -> list[GilSeen]:
@@ -127,6 +132,8 @@ class GilWaits:
             self._tries[pid] = tries + 1
             if (found := self._runtimes.of(pid)) is not None:
                 self._runtime_of[pid] = found
+                if self._runtimes.uses_musl(pid):
+                    self._with_musl.add(pid)
 
     def _follow_threads(self, pid: int, most: int) -> None:
         files, threads = self._files.setdefault(pid, {}), self._table.thread_ids(pid)
@@ -208,6 +215,7 @@ class GilWaits:
     def _forget(self, pid: int) -> None:
         for file in self._files.pop(pid, {}).values():
             os.close(file)
+        self._with_musl.discard(pid)
         known: dict[int, Any]
         for known in (self._runtime_of, self._tries, self._line_ratio, self._n_threads, self._items):
             known.pop(pid, None)

@@ -12,6 +12,8 @@ from typing import IO
 
 _SYMBOL = "_PyRuntime"
 _LIBRARY = re.compile(rb"libpython3[.\d]*t?\.so[.\d]*$")
+#: the C library musl: Alpine's file is ld-musl-x86_64.so.1, in other distributions this is a link to libc.so
+_MUSL = re.compile(rb"/(ld-musl-[^/\n]+|libc\.so)$", re.MULTILINE)
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -39,6 +41,13 @@ class PythonRuntimes:
             if (found := self._read(pid, path)) is not None:
                 return AddressRange(begin + found.begin, begin + found.end)
         return None
+
+    def uses_musl(self, pid: int) -> bool:
+        """Return whether *pid* has loaded musl as its C library; False also if it has ended."""
+        try:
+            return _MUSL.search((self._proc / str(pid) / "maps").read_bytes()) is not None
+        except OSError:
+            return False
 
     def _mapped(self, pid: int) -> Iterator[tuple[bytes, int]]:
         """Yield the files that may contain it, libpython and the program, with their start addresses."""
