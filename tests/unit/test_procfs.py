@@ -12,6 +12,7 @@ import pytest
 from tuner.adapters.proc.process_tree import ProcessStat, ProcessTable, parse_stat, read_box_times
 from tuner.adapters.proc.procfs import ProcSampler, ProcWatch
 from tuner.adapters.proc.pss import PssReader, PssSeen
+from tuner.adapters.proc.task_states import ActiveTasks
 from tuner.adapters.virtual.box import VirtualClock
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading, VoidReason
@@ -640,6 +641,42 @@ def test_without_children_files_parents_are_asked_instead(box: RecordedBox, watc
         file.unlink()
     with box.sampler().watching(box.launch, frozenset()) as without:
         assert without.usage().service_cpu_s_total == pytest.approx(result)
+
+
+def test_without_children_files_a_child_that_starts_or_ends_later_is_detected(box: RecordedBox) -> None:
+    """63, a child of 50 in D, starts after the first sample. Then 60, its other child in D, ends."""
+    for file in box.proc.glob("*/task/*/children"):
+        file.unlink()
+    tasks = ActiveTasks(box.proc, "x86_64")
+    tasks.follow([50, 51])
+    found = [tasks.n_own(), tasks.n_active(6)]
+    shutil.copytree(box.proc / "60", box.proc / "63")
+    stat = (box.proc / "60" / "stat").read_text()
+    (box.proc / "63" / "stat").write_text(stat.replace("60 (", "63 (", 1))
+    found += [tasks.n_own(), tasks.n_active(6)]
+    box.kill(60)
+    box.kill(63)
+    found += [tasks.n_own(), tasks.n_active(6)]
+    tasks.close()
+
+    assert [n - first for n, first in zip(found, found[:2] * 3, strict=True)] == [0, 0, 1, 1, -1, -1]
+
+
+def test_without_children_files_a_process_that_supervisord_starts_later_belongs_to_the_service(
+    box: RecordedBox, watch: ProcWatch
+) -> None:
+    """62 has left its worker, so it is read on its own, last. Then 81 starts, a program that used 4 s."""
+    for file in box.proc.glob("*/task/*/children"):
+        file.unlink()
+    watch.usage()
+    orphan = (box.proc / "62" / "stat").read_text()
+    (box.proc / "62" / "stat").write_text(orphan.replace(" R 61 ", f" R {INIT} "))
+    before = watch.usage().service_cpu_s_total
+    (box.proc / "81" / "task").mkdir(parents=True)
+    stat = (box.proc / "90" / "stat").read_text()
+    (box.proc / "81" / "stat").write_text(stat.replace("90 (cron) S 1 ", f"81 (cron) S {SUPERVISORD} "))
+
+    assert watch.usage().service_cpu_s_total == pytest.approx(before + 4.0)
 
 
 def test_a_folder_that_is_not_proc_is_one_clear_error(tmp_path: Path) -> None:

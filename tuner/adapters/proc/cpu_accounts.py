@@ -80,6 +80,7 @@ class ServiceAccount:
 
     def _trees(self, overhead: frozenset[int], workers: frozenset[int]) -> tuple[Tree, Tree]:
         """Return the tree of the service, and the processes that left it."""
+        self._table.refresh()
         started = {child for pid in overhead for child in self._table.children(pid)}
         tree = self._table.trees(sorted((workers | started) - overhead))
         return tree, self._table.trees(self._left(tree.members))

@@ -120,7 +120,10 @@ class ProcessTable:
         return parse_stat(line).state if line else None
 
     def children(self, pid: int, n_threads: int | None = None) -> list[int]:
-        """Return the children of a process, zombies included; faster if *n_threads* is 1."""
+        """Return the children of a process, zombies included; faster if *n_threads* is 1.
+
+        Without CONFIG_PROC_CHILDREN, they are the children at the first call since `refresh` or `trees`.
+        """
         found: list[int] = []
         for thread in [pid] if n_threads == 1 else self.thread_ids(pid):
             line = read_shown(f"{self._proc}/{pid}/task/{thread}/children")
@@ -136,9 +139,13 @@ class ProcessTable:
         line = read_shown(f"{self._proc}/{pid}/cmdline") or b""
         return [os.fsdecode(word) for word in line.split(b"\0")[:-1]]
 
+    def refresh(self) -> None:
+        """Discard the parents of all processes, which `children` reads on kernels without children files."""
+        self._by_parent = None
+
     def trees(self, roots: Iterable[int]) -> Tree:
         """Return *roots* and all their descendants."""
-        self._by_parent = None
+        self.refresh()
         whole = Tree({}, 0)
         for root in roots:
             if root not in whole.members:
@@ -174,7 +181,7 @@ class ProcessTable:
         return tree
 
     def _children_by_parent(self, pid: int) -> list[int]:
-        """Return children without CONFIG_PROC_CHILDREN: read all parents once per call of `trees`."""
+        """Return children without CONFIG_PROC_CHILDREN: read all parents once after each `refresh`."""
         if self._by_parent is None:
             self._by_parent = {}
             for stat in filter(None, map(self.stat, self.pids())):

@@ -203,6 +203,7 @@ class ActiveTasks:
 
     def _n_children_in(self, states: str) -> int:
         found = 0
+        self._table.refresh()
         waiting = [child for pid in {pid for pid, _ in self._files} for child in self._table.children(pid)]
         while waiting:
             child = waiting.pop()
