@@ -17,6 +17,8 @@ import pytest
 from tuner.adapters.proc.gil_waits import MOST_LOOKED_AT, GilWaits, GilWatch, InLine
 from tuner.adapters.proc.python_runtime import PythonRuntimes
 
+from ..file_limit import few_files, open_files
+
 pytestmark = pytest.mark.pythons
 
 PID = 50
@@ -187,6 +189,20 @@ def test_a_worker_that_may_not_be_looked_at_tells_nothing(box: Box) -> None:
         (thread / "syscall").mkdir()
 
     assert not box.waits().is_known
+
+
+def test_the_threads_of_four_launches_are_sampled_with_few_files(box: Box) -> None:
+    """Each launch has as many threads as are sampled at most: together more than the limit of open files."""
+    box.threads(*[futex(box.gil)] * MOST_LOOKED_AT)
+    with few_files(40) as limit:
+        launches = [box.waits() for _ in range(1 + limit // MOST_LOOKED_AT)]
+        n_open = len(open_files())
+        found = [waits.look().asleep for waits in launches]
+        for waits in launches:
+            waits.close()
+
+    assert found == [MOST_LOOKED_AT] * len(launches)
+    assert n_open <= limit // 2 + 1
 
 
 @pytest.mark.parametrize("library", ["/lib/ld-musl-x86_64.so.1", "/usr/lib/libc.so"])

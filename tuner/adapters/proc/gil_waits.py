@@ -20,12 +20,10 @@ address on the stack of the waiting thread, never inside the condition variable.
 
 from __future__ import annotations
 
-import os
 import platform
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -33,6 +31,7 @@ from typing import Any
 
 from tuner.adapters.proc.process_tree import ProcessTable
 from tuner.adapters.proc.python_runtime import AddressRange, GilSeen, PythonRuntimes, gil_seen
+from tuner.adapters.proc.sampled_file import TOO_MANY_FILES, SampledFile
 
 LOOKS_PER_S = 2.0
 MOST_LOOKED_AT = 64  #: threads that are sampled, at 7 us each; they represent all threads
@@ -83,7 +82,7 @@ class GilWaits:
         self._runtime_of: dict[int, AddressRange] = {}
         self._with_musl: set[int] = set()  # pids whose waits for the GIL are unknown
         self._tries: dict[int, int] = {}
-        self._files: dict[int, dict[int, int]] = {}  # pid -> thread -> its file
+        self._files: dict[int, dict[int, SampledFile]] = {}  # pid -> thread -> its file
         self._n_threads: dict[int, int] = {}
         self._items: dict[int, frozenset[int] | None] = {}  # pid -> threads that work on items; None: all
         self._line_ratio: dict[int, float] = {}  # pid -> recent share of samples with waiting threads
@@ -139,7 +138,7 @@ class GilWaits:
         files, threads = self._files.setdefault(pid, {}), self._table.thread_ids(pid)
         self._n_threads[pid] = len(threads)
         for gone in files.keys() - set(threads):
-            os.close(files.pop(gone))
+            files.pop(gone).close()
         items = self._items.get(pid) or frozenset()
         for thread in sorted(threads, key=lambda thread: thread not in items):
             if thread not in files and len(files) < most and self._n_files() < MOST_LOOKED_AT:
@@ -188,14 +187,15 @@ class GilWaits:
         for thread, file in list(files.items()):
             try:
                 calls[thread] = self._call(file)
-            except OSError:
-                os.close(files.pop(thread))
-                self._n_threads[pid] -= 1
+            except OSError as error:
+                if error.errno not in TOO_MANY_FILES:  # it has ended
+                    files.pop(thread).close()
+                    self._n_threads[pid] -= 1
         return calls
 
-    def _call(self, file: int) -> tuple[int, int] | None:
+    def _call(self, file: SampledFile) -> tuple[int, int] | None:
         """Return operation and address of a thread in futex(2), or `_RUNNABLE`; None: it waits elsewhere."""
-        words = os.pread(file, 256, 0).split(b" ", 3)
+        words = file.read(256).split(b" ", 3)
         if words[0].startswith(b"running"):
             return _RUNNABLE
         if len(words) < 4 or int(words[0]) != self._futex:
@@ -203,18 +203,17 @@ class GilWaits:
         return int(words[2], 16) & _OPERATION, int(words[1], 16)
 
     def _open(self, pid: int, thread: int) -> None:
-        with suppress(OSError):  # it has ended, or may not be traced
-            file = os.open(f"{self._proc}/{pid}/task/{thread}/syscall", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.pread(file, 1, 0)
-            except OSError:
-                os.close(file)
-                raise
+        file = SampledFile(f"{self._proc}/{pid}/task/{thread}/syscall")
+        try:
+            file.read(1)
+        except OSError:  # it has ended, or may not be traced
+            file.close()
+        else:
             self._files[pid][thread] = file
 
     def _forget(self, pid: int) -> None:
         for file in self._files.pop(pid, {}).values():
-            os.close(file)
+            file.close()
         self._with_musl.discard(pid)
         known: dict[int, Any]
         for known in (self._runtime_of, self._tries, self._line_ratio, self._n_threads, self._items):

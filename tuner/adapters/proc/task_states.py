@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.adapters.proc.process_tree import ProcessTable
+from tuner.adapters.proc.sampled_file import SampledFile
 
 # Detection of threads in state D that are starting a child, by the system call in which they wait.
 #
@@ -132,9 +133,7 @@ class ActiveTasks:
         self._proc = str(proc)
         self._table = ProcessTable(proc)
         self._calls = WaitingCalls(proc, platform.machine() if machine is None else machine)
-        self._files: dict[
-            tuple[int, int], int | None
-        ] = {}  # (pid, thread) -> its stat file; None: not kept open
+        self._files: dict[tuple[int, int], SampledFile] = {}  # (pid, thread) -> its stat file
         self._buffer = bytearray(1 << 16)  # kept: a new one each second costs more than reading
         self._box = os.open(f"{proc}/stat", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -149,10 +148,11 @@ class ActiveTasks:
         for gone in self._files.keys() - wanted:
             self._forget(gone)
         self.has_lost = False
-        n_kept = sum(file is not None for file in self._files.values())
-        for new in sorted(wanted - self._files.keys()):
-            self._files[new] = self._open(new) if n_kept < MOST_KEPT_OPEN else None
-            n_kept += 1
+        n_kept = sum(file.is_kept for file in self._files.values())
+        for pid, thread in sorted(wanted - self._files.keys()):
+            path = f"{self._proc}/{pid}/task/{thread}/stat"
+            self._files[pid, thread] = file = SampledFile(path, keep=n_kept < MOST_KEPT_OPEN)
+            n_kept += file.is_kept
 
     def n_active(self, n_running: int) -> int:
         """Return the number of active tasks; *n_running* (this task included) are runnable."""
@@ -214,9 +214,8 @@ class ActiveTasks:
 
     def _state(self, task: tuple[int, int]) -> bytes:
         """Return the state letter, after the name, which may contain brackets; empty if ended or hidden."""
-        file = self._files[task]
         try:
-            line = self._read_once(task) if file is None else os.pread(file, 512, 0)
+            line = self._files[task].read(512)
         except (ProcessLookupError, FileNotFoundError, PermissionError):
             self._forget(task)
             self.has_lost = True
@@ -224,23 +223,5 @@ class ActiveTasks:
         at = line.rfind(b")") + 2
         return line[at : at + 1]
 
-    def _path(self, task: tuple[int, int]) -> str:
-        return f"{self._proc}/{task[0]}/task/{task[1]}/stat"
-
-    def _read_once(self, task: tuple[int, int]) -> bytes:
-        file = os.open(self._path(task), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(file, 512)
-        finally:
-            os.close(file)
-
-    def _open(self, task: tuple[int, int]) -> int | None:
-        try:
-            return os.open(self._path(task), os.O_RDONLY | os.O_CLOEXEC)
-        except (ProcessLookupError, FileNotFoundError, PermissionError):
-            return None
-
     def _forget(self, task: tuple[int, int]) -> None:
-        file = self._files.pop(task)
-        if file is not None:
-            os.close(file)
+        self._files.pop(task).close()
