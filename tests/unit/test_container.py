@@ -187,6 +187,31 @@ def test_where_cpus_are_numbered_anew_strangers_are_said_to_be_hidden_and_not_ha
     assert after.steal_s_total == before.steal_s_total
 
 
+def test_where_cpus_have_no_times_strangers_are_hidden_and_use_nothing(
+    container: RecordedContainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in gVisor. Without idle time, 20 s of CPU would seem to be used in 10 s."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
+
+    def without_times() -> None:
+        lines = (container.proc / "stat").read_text().splitlines()
+        lines = [line.split()[0] + " 0" * 10 if line.startswith("cpu") else line for line in lines]
+        (container.proc / "stat").write_text("\n".join([*lines, ""]))
+
+    without_times()
+    with container.watch() as watch:
+        before = watch.usage()
+        container.ten_seconds_later()
+        without_times()
+        after = watch.usage()
+
+    result = container.warnings[0][1]
+    assert wording("doctor.strangers-void-no-window") in result
+    assert wording("doctor.cpus-without-times") in result
+    assert after.service_cpu_s_total > before.service_cpu_s_total
+    assert after.foreign_cpu_s_total == pytest.approx(before.foreign_cpu_s_total) == pytest.approx(0.0)
+
+
 def test_a_study_keeps_that_strangers_could_not_be_seen(container: RecordedContainer) -> None:
     for name in ("cpuinfo", "meminfo"):
         shutil.copy(RECORDED / "virtual_host" / "proc" / name, container.proc / name)

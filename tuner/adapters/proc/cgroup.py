@@ -179,12 +179,17 @@ def container_here(
 
 
 def _strangers_hidden(proc: Path, cpus: frozenset[int]) -> str:
-    """Return why /proc/stat of *cpus* is unusable, or "": lxcfs renumbers CPUs (cpu1 may be CPU 5)."""
+    """Return why /proc/stat of *cpus* is unusable, or "".
+
+    lxcfs renumbers CPUs (cpu1 may be CPU 5). In gVisor all CPU times are 0, so all time would count as used.
+    """
     if _is_fuse(proc, "/proc/stat"):
         return "/proc/stat is made for this container (lxcfs), its CPUs are numbered anew"
     n_found = read_box_times(proc, cpus).n_cpus
     if n_found < len(cpus):
         return f"/proc/stat has {n_found} of the {len(cpus)} CPUs that it may run on"
+    if not read_box_times(proc).idle_s:
+        return "/proc/stat has no CPU times (gVisor)"
     return ""
 
 
