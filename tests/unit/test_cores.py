@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from tuner.adapters.proc.cores import BoxCores, describe_host, first_cores, usable_cores
+from tuner.adapters.proc.topology import n_physical_cores
 
 from ..wording import wording
 
@@ -100,6 +102,45 @@ def test_a_host_is_described_by_what_it_shows() -> None:
         "governor": "powersave",
         "clock_source": "kvm-clock",
     }
+
+
+@pytest.mark.parametrize(
+    ("cpus", "planned", "of_cpus", "of_workers"),
+    [
+        (range(8), 8, "4", None),
+        (range(8), 4, "4", "4"),  # CPU i shares its core with CPU i + 4: the first four are four cores
+        (range(8), 6, "4", "4"),
+        (range(4), 4, "4", None),  # held there by taskset or a cpuset
+        (range(4), 2, "4", "2"),
+        ((0, 1, 4, 5), 4, "2", None),
+        ((0, 1, 4, 5), 3, "2", "2"),
+        (range(8), None, "4", None),
+    ],
+)
+def test_the_physical_cores_of_the_cpus_are_counted(
+    cpus: Iterable[int], planned: int | None, of_cpus: str, of_workers: str | None
+) -> None:
+    metal = RECORDED / "doctor_metal"
+    facts = describe_host(
+        proc=metal / "proc", sys=metal / "sys", affinity=frozenset(cpus), planned_cores=planned
+    )
+
+    assert facts["physical_cores_of_cpus"] == of_cpus
+    assert facts.get("physical_cores_of_workers") == of_workers
+
+
+@pytest.mark.parametrize("reported", [None, "", "?"])
+def test_physical_cores_are_unknown_if_one_cpu_does_not_report_its_core(
+    tmp_path: Path, reported: str | None
+) -> None:
+    for cpu, text in enumerate(("0", reported)):
+        topology = tmp_path / f"devices/system/cpu/cpu{cpu}/topology"
+        topology.mkdir(parents=True)
+        if text is not None:
+            (topology / "thread_siblings_list").write_text(f"{text}\n")
+
+    assert n_physical_cores({0}, sys=tmp_path) == 1
+    assert n_physical_cores({0, 1}, sys=tmp_path) is None
 
 
 def test_what_a_host_does_not_show_is_left_out() -> None:

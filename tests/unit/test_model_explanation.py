@@ -211,6 +211,32 @@ def test_the_box_is_what_the_study_ran_on() -> None:
     assert not machine_of(study_of(L1X1, worker_gil="off")).has_gil
 
 
+@pytest.mark.parametrize(
+    ("cores", "box_cores", "cpus", "of_cpus", "of_workers", "physical"),
+    [
+        (8, 16.0, "16", "8", "8", None),  # held to CPUs 0-7; CPU i shares its core with CPU i + 8
+        (8, 16.0, "16", "8", "4", 4.0),  # CPU 2i shares its core with CPU 2i + 1
+        (8, 16.0, "16", "8", "", 4.0),  # not reported: as in older files
+        (8, 16.0, "16", "8", "?", 4.0),
+        (16, 16.0, "16", "8", "", 8.0),
+        (8, 8.0, "8", "8", "", None),  # a cpuset of eight full cores
+        (8, 8.0, "8", "5", "", 5.0),
+        (6, 6.0, "16", "8", "", None),  # a quota
+    ],
+)
+def test_the_physical_cores_of_the_service_are_those_of_its_cpus(
+    cores: int, box_cores: float, cpus: str, of_cpus: str, of_workers: str, physical: float | None
+) -> None:
+    facts = {
+        "cpus": cpus, "threads_per_core": "2", "physical_cores_of_cpus": of_cpus,
+        "physical_cores_of_workers": of_workers,
+    }  # fmt: skip
+
+    machine = machine_of(study_of(L1X1, cores=cores, box_cores=box_cores, **facts))
+
+    assert (machine.cores, machine.physical_cores) == (min(cores, box_cores), physical)
+
+
 @pytest.mark.parametrize(("facts", "known"), [
     ({"worker_gil": "on"}, True), ({"worker_gil": "off"}, True), ({"worker_python": "?"}, False),
 ])  # fmt: skip

@@ -66,3 +66,15 @@ def test_a_study_that_was_measured_has_no_fact_without_a_field(file: Path) -> No
         study = store.study()
 
     assert study.provenance.others == {}
+
+
+@pytest.mark.parametrize(
+    ("reported", "cores"), [(None, 8), ("8", 8), ("9", 9), ("", 8), ("0", 8), ("inf", 8), ("nan", 8)]
+)
+def test_physical_cores_are_those_reported_and_else_all_cpus_by_the_threads_of_the_first_core(
+    reported: str | None, cores: float
+) -> None:
+    host = Provenance(cpus="16", threads_per_core="2", physical_cores_of_cpus=reported)
+
+    assert host.usable_physical_cores == cores
+    assert Provenance().usable_physical_cores is None

@@ -43,10 +43,13 @@ def worker_facts(
     return {name: value for name, value in facts.items() if value}
 
 
-def provenance() -> dict[str, str]:
-    """Return the known facts about the host and tuner, by name; unknown facts are left out."""
+def provenance(planned_cores: int | None = None) -> dict[str, str]:
+    """Return the known facts about the host and tuner, by name; unknown facts are left out.
+
+    *planned_cores*: see `describe_host`.
+    """
     facts = {
-        **describe_host(),
+        **describe_host(planned_cores=planned_cores),
         "tuner": __version__,
         "launch_cgroup": launch_cgroups().sentence,
         "os": _os_name(),

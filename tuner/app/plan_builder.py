@@ -100,7 +100,7 @@ def plan_record(
         provenance=replace(
             _simulated_provenance(profile, cores)
             if profile is not None
-            else provenance_here(settings, layouts)
+            else provenance_here(settings, layouts, cores)
             if on is None
             else on[0].provenance,
             is_quick=quick,

@@ -50,7 +50,7 @@ def provenance_of(asked: bytes) -> dict[str, str]:
     from tuner.bootstrap.parts.provenance import provenance_here
 
     settings, cores = pickle.loads(asked)
-    return provenance_here(settings, settings.layouts_for(cores)).to_mapping()
+    return provenance_here(settings, settings.layouts_for(cores), cores).to_mapping()
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from tuner.adapters.proc.process_tree import (
     read_cgroup_pressure_s,
     read_pressure_s,
 )
+from tuner.adapters.proc.topology import read_siblings
 from tuner.doctor.cores import Busy, CoresSeen, KernelSeen, Neighbours
 from tuner.ports import Clock
 
@@ -112,7 +113,7 @@ def cores_seen(
         why=ours.why,
         cpus=ours.cpus,
         wanted=wanted,
-        siblings=_siblings(sys / _CPUS, ours.cpus),
+        siblings=read_siblings(ours.cpus, sys=sys),
         governors=_governors(sys / _CPUS, ours.cpus),
         has_turbo=_has_turbo(sys / _CPUS),
         virtual=virtualization(proc, sys),
@@ -152,25 +153,6 @@ def _has_pressure(proc: Path, container: Container | None) -> bool:
         return read_pressure_s(proc, "memory") is not None
     own = container.cgroup
     return own is not None and read_cgroup_pressure_s(own, "memory") is not None
-
-
-def _siblings(cpus: Path, ours: frozenset[int]) -> dict[int, frozenset[int]] | None:
-    found = {}
-    for cpu in ours:
-        reported = _text(cpus / f"cpu{cpu}/topology/thread_siblings_list")
-        if not reported:
-            return None
-        found[cpu] = _cpu_list(reported)
-    return found
-
-
-def _cpu_list(text: str) -> frozenset[int]:
-    """Parse a set of CPUs in the kernel's notation, such as ``0,4-6``."""
-    found = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return frozenset(found)
 
 
 def _governors(cpus: Path, ours: frozenset[int]) -> frozenset[str] | None:

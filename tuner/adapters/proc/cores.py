@@ -15,6 +15,8 @@ from statistics import median
 
 from tuner.adapters.proc.cgroup import container_here, kernel_lines
 from tuner.adapters.proc.process_tree import read_box_times
+from tuner.adapters.proc.topology import n_physical_cores
+from tuner.core.domain.layout import whole_cores
 from tuner.core.text.figures import pluralize
 
 
@@ -49,9 +51,12 @@ def usable_cores(
     return BoxCores(count, cpus, why or f"all {len(cpus)} CPUs")
 
 
-def first_cores(n: int) -> frozenset[int]:
-    """Return the *n* usable CPUs with the lowest numbers, to which workers may be restricted."""
-    return frozenset(sorted(os.sched_getaffinity(0))[:n])
+def first_cores(n: int, *, affinity: frozenset[int] | None = None) -> frozenset[int]:
+    """Return the *n* usable CPUs with the lowest numbers, to which workers may be restricted.
+
+    *affinity*: the usable CPUs; None: those of this process.
+    """
+    return frozenset(sorted(os.sched_getaffinity(0) if affinity is None else affinity)[:n])
 
 
 def groups_above(controller: str, *, proc: Path, cgroup: Path) -> Iterator[tuple[int, Path, Path]]:
@@ -159,10 +164,16 @@ _GIB = 1 << 30
 
 
 def describe_host(
-    *, proc: Path = Path("/proc"), sys: Path = Path("/sys"), affinity: frozenset[int] | None = None
+    *,
+    proc: Path = Path("/proc"),
+    sys: Path = Path("/sys"),
+    affinity: frozenset[int] | None = None,
+    planned_cores: int | None = None,
 ) -> dict[str, str]:
     """Return the known facts about the host, by name; unknown facts are left out.
 
+    *planned_cores* is the number of cores that the layouts of a study are planned for; None: no study. If the
+    host offers more, workers are held to the `first_cores`.
     ``steal_since_boot`` is the share of all CPU time that the hypervisor withheld; ``virtualization`` names
     the kind of virtual machine.
     """
@@ -170,6 +181,8 @@ def describe_host(
     cores = usable_cores(affinity=affinity, proc=proc, cgroup=cgroup)
     container = container_here(proc, cgroup, affinity)
     steal = steal_ratio(proc)
+    is_held = planned_cores is not None and planned_cores < whole_cores(cores.count)
+    held = first_cores(planned_cores or 0, affinity=cores.cpus) if is_held else frozenset[int]()
     facts = {
         "host": platform.node(),
         "kernel": platform.release(),
@@ -177,6 +190,8 @@ def describe_host(
         "cores": f"{cores.count:g}",
         "cores_why": cores.why,
         "cpus": str(len(cores.cpus)),
+        "physical_cores_of_cpus": str(n_physical_cores(cores.cpus, sys=sys) or ""),
+        "physical_cores_of_workers": str(n_physical_cores(held, sys=sys) or ""),
         "load_of": "" if container is None else "the service's tasks: /proc/loadavg is the host's",
         "strangers": f"cannot be seen: {container.strangers_hidden}"
         if container and container.strangers_hidden

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 
-def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> Provenance:
-    """Return facts about this host, and about the workers' interpreters for each variant of *layouts*."""
+def provenance_here(settings: Settings, layouts: Sequence[Layout], cores: int) -> Provenance:
+    """Return facts about this host, and about the workers' interpreters for each variant of *layouts*.
+
+    *cores* is the number of cores that the layouts are planned for.
+    """
     from tuner.adapters.provenance import provenance, worker_facts
 
     found = {}
@@ -53,7 +56,7 @@ def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> Provenance
                     _check_imports(*by_axis, command, reported, own.directory)
                 asked[key] = facts
             found[variant] = asked[key]
-    return replace(Provenance.from_mapping(provenance()), workers=WorkerFacts.of_variants(found))
+    return replace(Provenance.from_mapping(provenance(cores)), workers=WorkerFacts.of_variants(found))
 
 
 def _axis_with_interpreter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
+from math import inf
 from typing import Any, Self
 
 USUAL_COMMAND = "tuner grid"  #: command of a study whose file names no other command
@@ -124,6 +125,9 @@ class Provenance:
     physical_cores: str | None = None
     threads_per_core: str | None = None
     cpus: str | None = None  #: number of CPUs on which tuner and the service may run
+    physical_cores_of_cpus: str | None = None  #: number of physical cores to which these CPUs belong
+    #: the same of the CPUs to which workers are held; None also: they use all CPUs
+    physical_cores_of_workers: str | None = None
     cores: str | None = None  #: number of cores that the host offers
     cores_why: str | None = None
     memory: str | None = None
@@ -175,14 +179,22 @@ class Provenance:
 
     @property
     def usable_physical_cores(self) -> float | None:
-        """Physical cores on which the service may run; a CPU quota may give less time. None: unknown.
+        """Physical cores on which tuner may run; a CPU quota may give less time. None: unknown.
 
-        Older studies do not have it.
+        Older studies do not have it. A host that does not report the cores of its CPUs is assumed to have
+        all CPUs of each core.
         """
+        if (reported := _count(self.physical_cores_of_cpus)) is not None:
+            return reported
         try:
             return float(self.cpus or "") / float(self.threads_per_core or "1")
         except (ValueError, ZeroDivisionError):
             return None
+
+    @property
+    def held_physical_cores(self) -> float | None:
+        """Physical cores to which workers are held; None: unknown, or they use all CPUs."""
+        return _count(self.physical_cores_of_workers)
 
     @classmethod
     def from_mapping(cls, texts: Mapping[str, str]) -> Self:
@@ -219,6 +231,15 @@ class Provenance:
     def command(self) -> str:
         """The command that made the study."""
         return USUAL_COMMAND if self.made_by is None else self.made_by
+
+
+def _count(text: str | None) -> float | None:
+    """Return the number above 0 in *text*; None: there is none."""
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if 0 < number < inf else None
 
 
 _TEXTS = tuple(one.name for one in fields(Provenance) if one.default is None)

@@ -26,6 +26,8 @@ _WORDS = {
     "physical_cores": "physical cores",
     "threads_per_core": "threads per core",
     "cpus": "CPUs",
+    "physical_cores_of_cpus": "physical cores of these CPUs",
+    "physical_cores_of_workers": "physical cores of the workers' CPUs",
     "cores": "cores of the host",
     "cores_why": "reason for this number of cores",
     "load_of": "load average of",

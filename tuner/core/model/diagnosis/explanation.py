@@ -204,16 +204,19 @@ def gils_of(study: StudyRecord) -> dict[str, bool | None]:
 
 
 def machine_of(study: StudyRecord, variant: str = "") -> Machine:
-    """Return the host of *study* without other processes: its cores, and SMT and GIL by the provenance."""
-    cores = study.usable_cores
+    """Return the host of *study* without other processes: its cores, and SMT and GIL by the provenance.
+
+    If the physical cores are unknown, each core is assumed to have as many CPUs as the first one.
+    """
+    cores, facts = study.usable_cores, study.provenance
     try:
-        smt = float(study.provenance.threads_per_core or "1")
+        smt = float(facts.threads_per_core or "1")
     except ValueError:  # not known
         smt = 1.0
-    whole = None if study.is_held else study.provenance.usable_physical_cores
+    whole = facts.held_physical_cores if study.is_held else facts.usable_physical_cores
     physical = cores / max(smt, 1.0) if whole is None else min(cores, whole)
     return Machine(
         cores=cores,
         physical_cores=physical if physical < cores else None,
-        has_gil=study.provenance.workers.has_gil(variant) is not False,
+        has_gil=facts.workers.has_gil(variant) is not False,
     )
