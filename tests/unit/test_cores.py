@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from tuner.adapters.proc.cores import BoxCores, describe_host, first_cores, usable_cores
+from tuner.adapters.proc.cores import BoxCores, cpus_elsewhere, describe_host, first_cores, usable_cores
 from tuner.adapters.proc.topology import n_physical_cores
 
 from ..wording import wording
@@ -95,6 +96,7 @@ def test_a_host_is_described_by_what_it_shows() -> None:
         "cores": "4",
         "cores_why": wording("doctor.all-cpus"),
         "cpus": "4",
+        "host_cpus": "4",
         "threads_per_core": "2",
         "memory": "15.6 GiB",
         "virtualization": wording("doctor.virtual-machine"),
@@ -127,6 +129,37 @@ def test_the_physical_cores_of_the_cpus_are_counted(
 
     assert facts["physical_cores_of_cpus"] == of_cpus
     assert facts.get("physical_cores_of_workers") == of_workers
+
+
+@pytest.mark.parametrize(
+    ("cpus", "elsewhere"),
+    [
+        (range(8), ()),
+        ((0, 1, 4, 5), (2, 3, 6, 7)),
+        (range(6), ()),  # CPUs 6 and 7 are second threads of cores 2 and 3
+        ((0, 4, 5), (2, 3, 6, 7)),  # so is CPU 1, of core 1
+    ],
+)
+def test_cpus_elsewhere_share_no_core_with_ours(cpus: Iterable[int], elsewhere: Iterable[int]) -> None:
+    metal, ours = RECORDED / "doctor_metal", frozenset(cpus)
+    facts = describe_host(proc=metal / "proc", sys=metal / "sys", affinity=ours)
+
+    assert cpus_elsewhere(proc=metal / "proc", sys=metal / "sys", affinity=ours) == frozenset(elsewhere)
+    assert facts["host_cpus"] == "8"
+    assert facts.get("cpus_elsewhere") == (str(len([*elsewhere])) if elsewhere else None)
+    assert cpus_elsewhere(proc=metal / "proc", sys=RECORDED / "nowhere", affinity=ours) == frozenset()
+
+
+def test_in_a_container_there_are_no_cpus_elsewhere(tmp_path: Path) -> None:
+    metal, ours, proc = RECORDED / "doctor_metal", frozenset({0, 4}), tmp_path / "proc"
+    shutil.copytree(metal / "proc", proc)
+    shutil.rmtree(proc / "self" / "ns", ignore_errors=True)
+    (proc / "self" / "ns").mkdir()
+    (proc / "self" / "ns" / "pid").symlink_to("pid:[4026532000]")
+    facts = describe_host(proc=proc, sys=metal / "sys", affinity=ours)
+
+    assert cpus_elsewhere(proc=proc, sys=metal / "sys", affinity=ours) == frozenset()
+    assert not {"host_cpus", "cpus_elsewhere"} & facts.keys()
 
 
 @pytest.mark.parametrize("reported", [None, "", "?"])

@@ -141,6 +141,18 @@ def test_in_a_container_neighbours_are_looked_for_on_its_own_cpus(tmp_path: Path
     assert 0 <= own.foreign_cores < all_of_it.foreign_cores
 
 
+def test_neighbours_may_use_the_cpus_on_which_the_study_may_not_run(tmp_path: Path) -> None:
+    box, other = ChangingBox(tmp_path / "one"), ChangingBox(tmp_path / "two")
+
+    seen = neighbours_seen(box, 10.0, 0.15, proc=box.proc, own_pid=30, elsewhere=frozenset({1}))
+    named = neighbours_seen(
+        other, 10.0, 0.15, proc=other.proc, own_pid=30, elsewhere=frozenset({1}), backends=["redis-server"]
+    )
+
+    assert seen.room_cores == pytest.approx(0.84)
+    assert named.room_cores == pytest.approx(0.84 - 0.07)
+
+
 @pytest.mark.parametrize(("cores", "level"), [(0.15, "ok"), (0.16, "warn")])
 def test_neighbours_are_doubtful_from_what_voids_a_window_on(cores: float, level: str) -> None:
     foreign, stolen = neighbours_findings(Neighbours(5.0, cores, cores, 0.15, ()))

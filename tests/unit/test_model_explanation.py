@@ -204,6 +204,21 @@ def test_what_spare_cores_hold_does_not_stand_in_the_way_of_the_items_either() -
     assert found.references[""].demands.asleep_s == pytest.approx(0.5)
 
 
+def test_backends_on_cpus_outside_the_affinity_use_none_of_the_service_s_cores() -> None:
+    """The service uses 4 of its 6 cores; a database uses 1.5 of the other 2 CPUs of the host."""
+    layout = parse_layout("8x1")
+    windows = [
+        window(layout, n_done=100, n_failed=0, worker_cpu_s=400.0, child_cpu_s=0.0, foreign_cpu_s=0.0,
+               tuner_cpu_s=0.0, steal_s=0.0, backend_cpu_s=150.0, blocked_s=0.0, run_delay_s=None)
+    ]  # fmt: skip
+    study = study_of(layout, cores=6, box_cores=6.0, cpus="6", host_cpus="8")
+
+    (found,) = explain(evidence_of(study, windows, {}), machine_of(study)).diagnoses
+
+    assert found.utilization["cores"].value == pytest.approx(4 / 6)
+    assert "cores" not in found.what
+
+
 def test_the_box_is_what_the_study_ran_on() -> None:
     assert machine_of(study_of(L1X1, cores=24, box_cores=2.0)) == Machine(2.0)
     assert machine_of(study_of(L1X1, cores=4, box_cores=8.0, threads_per_core="2")).physical_cores == 2.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -139,6 +140,35 @@ def test_under_a_quota_other_processes_cost_only_what_does_not_fit_beside_it(
     assert found.host_cores == 64
     assert found.lost == {A: pytest.approx(lost)}
     assert found.is_no_evidence == is_no_evidence
+
+
+@pytest.mark.parametrize(
+    ("others", "steal", "own", "changes", "lost"),
+    [
+        (1.5, 0.0, 4.0, {}, 0.0),  # 2 CPUs more are for others; with 0.15 core, the six are not full
+        (1.5, 0.0, 5.9, {}, 0.15 / 6),  # a valid window has at most 0.15 core of it on the six
+        (0.1, 0.0, 5.9, {}, 0.1 / 6),
+        (0.1, 0.1, 5.9, {}, 0.2 / 6),
+        (2.4, 0.0, 5.5, {}, 0.4 / 6),  # at least 0.4 core is on the six
+        (1.5, 0.0, 5.9, {"foreign_limit_cores": 1.0}, 1.0 / 6),
+        (1.5, 0.0, 5.9, {"n_resident": 4}, 1.5 / 6),
+    ],
+)
+def test_cpus_on_which_the_study_may_not_run_are_for_others(
+    others: float, steal: float, own: float, changes: dict[str, Any], lost: float
+) -> None:
+    host = {"cpus": "6", "host_cpus": "8", "cpus_elsewhere": "2"}
+    layout = Layout(6, 1)
+    record = study(cores=6, box_cores=6.0, provenance=Provenance.from_mapping(host))
+    found = others_of(
+        [launch(layout, 100 * others, 100 * steal, cpu_s=100 * own)], replace(record, **changes), 0.02
+    )
+
+    assert found is not None
+    assert found.host_cores == 8
+    assert found.limit_cores == pytest.approx(2.15)
+    assert found.lost == {layout: pytest.approx(lost)}
+    assert found.is_no_evidence == (others > 2.15)
 
 
 def busy(used_s: float, **asked: object) -> tuple[StudyRecord, list[WindowRecord]]:

@@ -73,7 +73,9 @@ class RecordedBox:
         """The thread waits in a system call, as the kernel tells it."""
         (self.proc / str(pid) / "task" / str(thread) / "syscall").write_text(call)
 
-    def sampler(self, *backends: str, machine: str = "x86_64") -> ProcSampler:
+    def sampler(
+        self, *backends: str, machine: str = "x86_64", elsewhere: frozenset[int] = frozenset()
+    ) -> ProcSampler:
         return ProcSampler(
             self.clock,
             proc=self.proc,
@@ -81,6 +83,7 @@ class RecordedBox:
             own_pid=TUNER,
             machine=machine,
             warn=lambda slug, text: self.warnings.append((slug, text)),
+            elsewhere=elsewhere,
         )
 
 
@@ -222,6 +225,22 @@ def test_what_is_neither_idle_nor_stolen_was_used_and_the_rest_is_foreign(
     assert after.foreign_cpu_s_total - before.foreign_cpu_s_total == pytest.approx(16.8 - 7.31 - 0.05 - 0.7)
     assert after.n_context_switches_total - before.n_context_switches_total == 1000
     assert after.at_s - before.at_s == pytest.approx(10)
+
+
+def test_the_use_of_cpus_elsewhere_is_a_part_of_that_of_the_host(box: RecordedBox) -> None:
+    """Of 10 s, CPU 1 was idle for 1.5 s, waited for disks for 0.05 s, and 0.05 s were stolen."""
+    with box.sampler(elsewhere=frozenset({1})).watching(box.launch, frozenset()) as watch:
+        before = watch.usage()
+        box.ten_seconds_later()
+        after = watch.usage()
+
+    assert before.elsewhere_cpu_s_total == 0.0
+    assert after.elsewhere_cpu_s_total == pytest.approx(10 - 1.5 - 0.05 - 0.05)
+    assert after.box_cpu_s_total == pytest.approx(2 * 8.4)
+
+
+def test_without_cpus_elsewhere_there_is_no_use_of_them(watch: ProcWatch) -> None:
+    assert watch.usage().elsewhere_cpu_s_total is None
 
 
 def test_processes_and_threads_are_those_of_living_workers(watch: ProcWatch) -> None:

@@ -14,6 +14,7 @@ from tuner.core.windows.validity import (
     foreign_limit_cores,
     foreign_limit_of,
     missing_threads,
+    most_foreign_cores,
     room_for_others,
     room_in,
     void_reasons,
@@ -100,6 +101,50 @@ def test_others_void_a_window_beyond_the_room_that_tuner_and_backends_leave() ->
     (reason,) = void_reasons(samples(), window, cores=CORES, room_cores=5.3)
     assert reason.slug == "disturbed"
     assert "5.00 cores" in reason.detail
+
+
+@pytest.mark.parametrize(
+    ("foreign_cores", "elsewhere_cores", "backend_cores", "is_disturbed"),
+    [
+        (1.5, 1.5, 0.0, False),  # all of it on CPUs on which the service may not run
+        (1.5, None, 0.0, True),
+        (1.5, 0.0, 0.0, True),  # another study, on the CPUs of this one
+        (1.5, 1.3, 0.0, True),  # 0.2 core on the CPUs of the service
+        (0.5, 1.5, 1.0, False),  # with a backend of the service
+        (0.5, 1.0, 1.0, True),  # the backend alone may have used these CPUs
+        (0.1, 0.0, 1.0, False),
+    ],
+)
+def test_others_may_use_the_cpus_on_which_the_service_may_not_run(
+    foreign_cores: float, elsewhere_cores: float | None, backend_cores: float, is_disturbed: bool
+) -> None:
+    window = window_of(
+        box_cpu_s_total=65.0 + 10 * (foreign_cores + backend_cores),
+        backend_cpu_s_total=2.0 + 10 * backend_cores,
+        elsewhere_cpu_s_total=None if elsewhere_cores is None else 3.0 + 10 * elsewhere_cores,
+    )
+    window[0] = replace(window[0], elsewhere_cpu_s_total=None if elsewhere_cores is None else 3.0)
+
+    found = slugs(void_reasons(samples(), window, cores=6.0))
+
+    assert found == (["disturbed"] if is_disturbed else [])
+
+
+@pytest.mark.parametrize(
+    ("host", "most_cores"),
+    [
+        ({"cpus": "6", "host_cpus": "8", "cpus_elsewhere": "2"}, 2.15),
+        ({"cpus": "6", "host_cpus": "8"}, 0.15),  # second threads of the service's cores
+        ({"cpus": "6"}, 0.15),
+    ],
+)
+def test_the_most_that_others_may_use_has_the_cpus_on_which_the_service_may_not_run(
+    host: dict[str, str], most_cores: float
+) -> None:
+    record = study(cores=6, box_cores=6.0, provenance=Provenance.from_mapping(host))
+
+    assert most_foreign_cores(record) == pytest.approx(most_cores)
+    assert most_foreign_cores(replace(record, cores=4)) == pytest.approx(most_cores)
 
 
 def test_strangers_void_a_window_beyond_the_limit_and_the_text_has_the_figures() -> None:

@@ -35,7 +35,7 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.host_lock import holder_of, usual_path
     from tuner.adapters.proc.cgroup import container_here
-    from tuner.adapters.proc.cores import describe_host
+    from tuner.adapters.proc.cores import cpus_elsewhere, describe_host
     from tuner.doctor.box import cores_seen, kernel_seen, neighbours_seen
 
     cores, layouts = requested_layouts(settings, cores_seen(1).offered)
@@ -57,6 +57,7 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
             found=found,
             container=container,
             room_cores=room_cores,
+            elsewhere=cpus_elsewhere(),
         )
     return examine(
         BoxSeen(

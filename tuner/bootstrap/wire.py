@@ -280,7 +280,7 @@ def _place(
     """
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.proc.cgroup import launch_cgroups, own_freezer
-    from tuner.adapters.proc.cores import first_cores, free_memory_bytes
+    from tuner.adapters.proc.cores import cpus_elsewhere, first_cores, free_memory_bytes
     from tuner.adapters.proc.gil_waits import LOOKS_PER_S
     from tuner.adapters.proc.procfs import ProcSampler
     from tuner.adapters.supervisord.guardian import children_marked, new_scratch_path, scratch_folder
@@ -351,6 +351,7 @@ def _place(
                 warn=warn,
                 gil_looks_per_s=LOOKS_PER_S,
                 takes_turns=record.n_resident > 1,
+                elsewhere=cpus_elsewhere(),
             ),
             hooks=hooks_of(settings, warn),
             cross_check=cross_check,

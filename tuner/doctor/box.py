@@ -39,6 +39,7 @@ def neighbours_seen(
     found: frozenset[int] = frozenset(),
     container: Container | None = None,
     room_cores: float = 0.0,
+    elsewhere: frozenset[int] = frozenset(),
 ) -> Neighbours:
     """Measure the mean CPU use of other processes, and the CPU time stolen by the hypervisor, over *seconds*.
 
@@ -51,6 +52,7 @@ def neighbours_seen(
         found: Pids of further backends, which listen at an address of a server in the config.
         container: The container of tuner; other processes are measured on its CPUs, as in a window.
         room_cores: Cores that they may use beyond *limit_cores*: see `room_for_others`.
+        elsewhere: CPUs that they may use, too, as far as backends cannot have used them: `cpus_elsewhere`.
     """
     own = os.getpid() if own_pid is None else own_pid
     table = ProcessTable(proc)
@@ -58,12 +60,15 @@ def neighbours_seen(
     backends_s = account.cpu_s_total(())
     cpus = None if container is None else container.cpus
     began_s, box, processes = clock.monotonic_s(), read_box_times(proc, cpus), _processes(table)
+    others = read_box_times(proc, elsewhere)
     clock.sleep_until(began_s + seconds)
     ended_s, box_then, processes_then = clock.monotonic_s(), read_box_times(proc, cpus), _processes(table)
+    others_then = read_box_times(proc, elsewhere)
     backends_s = account.cpu_s_total(()) - backends_s
 
     elapsed_s = ended_s - began_s
     stolen_s = box_then.steal_s - box.steal_s
+    room_cores += max(0.0, others_then.used_since(others, elapsed_s) - backends_s) / elapsed_s
     used_s = box_then.used_since(box, elapsed_s)
     ours_s = _used_s(processes.get(own), processes_then.get(own), with_children=True)
     busy, counted = [], account.counted_pids()

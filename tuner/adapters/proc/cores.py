@@ -15,7 +15,7 @@ from statistics import median
 
 from tuner.adapters.proc.cgroup import container_here, kernel_lines
 from tuner.adapters.proc.process_tree import read_box_times
-from tuner.adapters.proc.topology import n_physical_cores
+from tuner.adapters.proc.topology import n_physical_cores, read_siblings
 from tuner.core.domain.layout import whole_cores
 from tuner.core.text.figures import pluralize
 
@@ -43,7 +43,7 @@ def usable_cores(
         cgroup: Mount point of the cgroup hierarchies.
     """
     cpus = frozenset(os.sched_getaffinity(0)) if affinity is None else affinity
-    online = (proc / "cpuinfo").read_text(encoding="utf-8", errors="replace").count("processor\t:")
+    online = len(_online_cpus(proc))
     count, why = float(len(cpus)), f"{len(cpus)} of {online} CPUs by affinity" if len(cpus) < online else ""
     for quota, where in _quotas(proc, cgroup):
         if quota < count:
@@ -57,6 +57,29 @@ def first_cores(n: int, *, affinity: frozenset[int] | None = None) -> frozenset[
     *affinity*: the usable CPUs; None: those of this process.
     """
     return frozenset(sorted(os.sched_getaffinity(0) if affinity is None else affinity)[:n])
+
+
+def cpus_elsewhere(
+    *,
+    proc: Path = Path("/proc"),
+    sys: Path = Path("/sys"),
+    affinity: frozenset[int] | None = None,
+) -> frozenset[int]:
+    """Return the CPUs of the host that tuner and the service may not use, and whose use cannot slow them.
+
+    CPUs that share a physical core with a usable CPU are left out. There are none if the physical cores are
+    unknown, or in a container, where only its own CPUs are measured.
+    """
+    cgroup = sys / "fs" / "cgroup"
+    cpus = frozenset(os.sched_getaffinity(0)) if affinity is None else affinity
+    siblings = read_siblings(cpus, sys=sys)
+    if siblings is None or container_here(proc, cgroup, cpus) is not None:
+        return frozenset()
+    return frozenset(_online_cpus(proc)).difference(cpus, *siblings.values())
+
+
+def _online_cpus(proc: Path) -> list[int]:
+    return [int(number) for number in _values_of(proc / "cpuinfo", "processor") if number.isdecimal()]
 
 
 def groups_above(controller: str, *, proc: Path, cgroup: Path) -> Iterator[tuple[int, Path, Path]]:
@@ -183,6 +206,7 @@ def describe_host(
     steal = steal_ratio(proc)
     is_held = planned_cores is not None and planned_cores < whole_cores(cores.count)
     held = first_cores(planned_cores or 0, affinity=cores.cpus) if is_held else frozenset[int]()
+    elsewhere = cpus_elsewhere(proc=proc, sys=sys, affinity=cores.cpus)
     facts = {
         "host": platform.node(),
         "kernel": platform.release(),
@@ -190,6 +214,8 @@ def describe_host(
         "cores": f"{cores.count:g}",
         "cores_why": cores.why,
         "cpus": str(len(cores.cpus)),
+        "host_cpus": str(len(_online_cpus(proc)) or "") if container is None else "",
+        "cpus_elsewhere": str(len(elsewhere) or ""),
         "physical_cores_of_cpus": str(n_physical_cores(cores.cpus, sys=sys) or ""),
         "physical_cores_of_workers": str(n_physical_cores(held, sys=sys) or ""),
         "load_of": "" if container is None else "the service's tasks: /proc/loadavg is the host's",

@@ -45,7 +45,7 @@ class ProcSampler:
     *backends* are names of programs (``redis-server``) or pids; *found* returns further pids of backends,
     once per launch. *machine* is as in platform.machine(), the default. *gil_looks_per_s* is the number of
     samples per second of threads that wait for the GIL; None: no samples. *takes_turns*: processes of other
-    layouts run, too, and may share pages of files.
+    layouts run, too, and may share pages of files. *elsewhere*: see `cpus_elsewhere`; their use is measured.
     """
 
     def __init__(
@@ -61,8 +61,10 @@ class ProcSampler:
         warn: Warn = _warn_on_stderr,
         gil_looks_per_s: float | None = None,
         takes_turns: bool = False,
+        elsewhere: frozenset[int] = frozenset(),
     ) -> None:
         self._clock = clock
+        self._elsewhere = elsewhere
         self._gil_looks_per_s = gil_looks_per_s
         self._takes_turns = takes_turns
         self._proc = proc
@@ -95,6 +97,7 @@ class ProcSampler:
             self._speed,
             self._container,
             takes_turns=self._takes_turns,
+            elsewhere=self._elsewhere,
         )
         try:
             if self._gil_looks_per_s is not None:
@@ -126,6 +129,7 @@ class ProcWatch:
         container: Container | None = None,
         *,
         takes_turns: bool = False,
+        elsewhere: frozenset[int] = frozenset(),
     ) -> None:
         self._clock, self._speed = clock, speed
         self._container = container
@@ -152,6 +156,9 @@ class ProcWatch:
         self._followed_s = self._children_s = float("-inf")
         self._before: tuple[float, BoxTimes] | None = None
         self._box_cpu_s = 0.0
+        self._elsewhere = elsewhere
+        self._before_elsewhere: tuple[float, BoxTimes] | None = None
+        self._elsewhere_cpu_s = 0.0
         machine = platform.machine() if machine is None else machine
         self._pss = PssReader(proc, machine, counts_files_once=takes_turns)
         self._next_pss_s = float("-inf")
@@ -286,6 +293,7 @@ class ProcWatch:
             beside_delay_s_total=None if items is None or not is_seen else items.beside_delay_s_total,
             fixed_work_cpu_s_total=self._speed.total(at_s),
             computing=computing,
+            elsewhere_cpu_s_total=self._look_elsewhere(at_s),
             pss_bytes=self._pss_bytes() if closing or (at_s >= self._next_pss_s and not at_edge) else None,
         )
         if not (closing or at_edge):  # last, because it takes some milliseconds
@@ -300,6 +308,17 @@ class ProcWatch:
             self._box_cpu_s += max(0.0, box.used_since(before, at_s - before_s))
         self._before = at_s, box
         return box
+
+    def _look_elsewhere(self, at_s: float) -> float | None:
+        """Return the CPU time used so far on the CPUs on which tuner may not run; None: there are none."""
+        if not self._elsewhere:
+            return None
+        found = read_box_times(self._proc, self._elsewhere)
+        if self._before_elsewhere is not None:
+            before_s, before = self._before_elsewhere
+            self._elsewhere_cpu_s += max(0.0, found.used_since(before, at_s - before_s))
+        self._before_elsewhere = at_s, found
+        return self._elsewhere_cpu_s
 
     def _look_at_backends(self, service: ServiceUse) -> float:
         total_s = self._backends.cpu_s_total(service.members)

@@ -125,6 +125,10 @@ class Provenance:
     physical_cores: str | None = None
     threads_per_core: str | None = None
     cpus: str | None = None  #: number of CPUs on which tuner and the service may run
+    host_cpus: str | None = None  #: number of CPUs of the host; None also: in a container
+    #: number of CPUs on which tuner and the service may not run, and on whose physical cores neither; None
+    #: also: there are none
+    cpus_elsewhere: str | None = None
     physical_cores_of_cpus: str | None = None  #: number of physical cores to which these CPUs belong
     #: the same of the CPUs to which workers are held; None also: they use all CPUs
     physical_cores_of_workers: str | None = None
@@ -190,6 +194,20 @@ class Provenance:
             return float(self.cpus or "") / float(self.threads_per_core or "1")
         except (ValueError, ZeroDivisionError):
             return None
+
+    @property
+    def n_outside_cpus(self) -> float:
+        """The number of CPUs of the host on which tuner and the service may not run; 0 also: unknown.
+
+        They may be second threads of the usable cores. In a container, only its own CPUs are measured.
+        """
+        n_host, n_usable = _count(self.host_cpus), _count(self.cpus)
+        return 0.0 if n_host is None or n_usable is None else max(0.0, n_host - n_usable)
+
+    @property
+    def n_cpus_elsewhere(self) -> float:
+        """The number of these CPUs that share no physical core with a usable CPU; 0 also: unknown."""
+        return min(self.n_outside_cpus, _count(self.cpus_elsewhere) or 0.0)
 
     @property
     def held_physical_cores(self) -> float | None:

@@ -236,6 +236,9 @@ class Usage(ClockTotals):
     n_threads_most: int | None = field(default=None, metadata={"stored": False})
     #: computing threads in addition to the layout's, since the previous usage; None: not judged; not stored
     computing: Computing | None = field(default=None, metadata={"stored": False})
+    #: part of box_cpu_s_total used on CPUs on which tuner and the service may not run, and which share no
+    #: physical core with theirs; None: there are none, or it is not measured; not stored
+    elsewhere_cpu_s_total: float | None = field(default=None, metadata={"stored": False})
 
     @property
     def foreign_cpu_s_total(self) -> float:

@@ -2,10 +2,11 @@
 
 Other processes on F of C cores take at most F / C of the throughput of a layout if all CPU together fills the
 cores, and nothing if cores are idle. Under a CPU quota in a container, F counts only as far as it exceeds the
-rest of the host. So the ratio of two layouts may be in error by the largest such share. Where this is more
-than the margin of the answer, a quiet host may give another answer. Where F also exceeds the default limit of
-a valid window, only slices or an override can have let it in, and the figures are no evidence for the service
-alone.
+rest of the host. CPUs on which the study may not run (taskset, AllowedCPUs) are not among the C, and in a
+valid window F on the C is within the limit. So the ratio of two layouts may be in error by the largest such
+share. Where this is more than the margin of the answer, a quiet host may give another answer. Where F also
+exceeds the default limit of a valid window, only slices or an override can have let it in, and the figures
+are no evidence for the service alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.windows.launch_sums import LaunchTally
-from tuner.core.windows.validity import FULL_RATIO, foreign_limit_cores, room_in
+from tuner.core.windows.validity import FULL_RATIO, foreign_limit_cores, foreign_limit_of, room_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Others:
     cores: float  #: mean over the windows
     of_layout: Mapping[Layout, float]  #: mean for each layout
     lost: Mapping[Layout, float]  #: largest share of its throughput that each layout may have lost
-    host_cores: float  #: cores of the host, with those that a CPU quota excludes
+    host_cores: float  #: cores of the host, with those that a CPU quota or an affinity excludes
     limit_cores: float  #: default limit of a valid window
     within: float  #: margin of the results
     in_turns: bool = False  #: whether layouts took turns, so that all of them were disturbed alike
@@ -82,14 +83,15 @@ def others_of(
         of_layout={layout: used_s[layout] / length_s[layout] for layout in of_layout},
         lost={layout: _most_lost(layout, own, study) for layout, own in of_layout.items()},
         host_cores=_host_cores(study),
-        limit_cores=foreign_limit_cores(study.box_cores) + room_in(study),
+        limit_cores=foreign_limit_cores(study.box_cores) + room_in(study) + study.provenance.n_cpus_elsewhere,
         within=within,
         in_turns=in_turns,
     )
 
 
 def _host_cores(study: StudyRecord) -> float:
-    return max(study.box_cores, study.provenance.usable_physical_cores or 0.0)
+    facts = study.provenance
+    return max(study.box_cores, facts.usable_physical_cores or 0.0) + facts.n_outside_cpus
 
 
 def _foreign_s(launch: LaunchTally) -> float:
@@ -103,7 +105,11 @@ def _most_lost(layout: Layout, launches: Sequence[LaunchTally], study: StudyReco
     foreign = sum(map(_foreign_s, launches)) / length_s
     own = sum(one.cpu_s + one.backend_cpu_s for one in launches) / length_s
     tuner = sum(one.tuner_cpu_s for one in launches) / length_s
-    if own + tuner + foreign < FULL_RATIO * _host_cores(study):
+    cores = _host_cores(study) - study.provenance.n_outside_cpus
+    if n_elsewhere := study.provenance.n_cpus_elsewhere:
+        stolen = max(0.0, sum(one.steal_s for one in launches)) / length_s
+        foreign = max(foreign - n_elsewhere, min(foreign, foreign_limit_of(study) + stolen))
+    if own + tuner + foreign < FULL_RATIO * cores:
         return 0.0
     foreign = max(0.0, foreign - room_in(study))
     n_threads = layout.total_threads

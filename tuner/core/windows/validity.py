@@ -56,6 +56,15 @@ def room_in(study: StudyRecord) -> float:
     return room_for_others(study.provenance.usable_physical_cores, study.box_cores)
 
 
+def most_foreign_cores(study: StudyRecord) -> float:
+    """Return the most cores that other processes can use on average in a valid window of *study*.
+
+    Beyond the `foreign_limit_of`, they have the `room_in` the study, and the CPUs on which the study may not
+    run.
+    """
+    return foreign_limit_of(study) + room_in(study) + study.provenance.n_cpus_elsewhere
+
+
 def foreign_limit_of(study: StudyRecord) -> float:
     """Return the cores that other processes may use in a valid window of *study*, on average.
 
@@ -155,14 +164,22 @@ def longest_gap_s(at_s: Sequence[float], looks_s: Sequence[float]) -> float:
 
 
 def _find_disturbance(usage: Sequence[Usage], limit_cores: float, room_cores: float) -> Iterator[VoidReason]:
-    """Yield reasons for other processes and stolen time; both are means over the window."""
+    """Yield reasons for other processes and stolen time; both are means over the window.
+
+    Other processes may use any CPU on which the study may not run, as far as backends cannot have used it.
+    """
     first, last = usage[0], usage[-1]
     elapsed_s = last.at_s - first.at_s
     if elapsed_s <= 0:
         return  # the clock went back: reported by _clock_jumped
     foreign_cores = (last.foreign_cpu_s_total - first.foreign_cpu_s_total) / elapsed_s
-    first_s, last_s = (one.tuner_cpu_s_total + one.backend_cpu_s_total for one in (first, last))
-    most_cores = limit_cores + max(0.0, room_cores - (last_s - first_s) / elapsed_s)
+    backend_cores = (last.backend_cpu_s_total - first.backend_cpu_s_total) / elapsed_s
+    tuner_cores = (last.tuner_cpu_s_total - first.tuner_cpu_s_total) / elapsed_s
+    most_cores = limit_cores + max(0.0, room_cores - tuner_cores - backend_cores)
+    if first.elsewhere_cpu_s_total is not None and last.elsewhere_cpu_s_total is not None:
+        # backends may run there, too; how much of their CPU they use there is unknown
+        elsewhere_cores = (last.elsewhere_cpu_s_total - first.elsewhere_cpu_s_total) / elapsed_s
+        most_cores += max(0.0, elsewhere_cores - backend_cores)
     if foreign_cores > most_cores:
         yield invalid.disturbed(foreign_cores, most_cores)
     stolen_cores = (last.steal_s_total - first.steal_s_total) / elapsed_s

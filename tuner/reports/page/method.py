@@ -12,7 +12,7 @@ from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.domain.safety_limits import render_limit
 from tuner.core.ranking.overview import Overview
 from tuner.core.text.figures import format_kept_size, percent, pluralize, render_duration
-from tuner.core.windows.validity import room_in
+from tuner.core.windows.validity import most_foreign_cores
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Text
 
@@ -26,6 +26,8 @@ _WORDS = {
     "physical_cores": "physical cores",
     "threads_per_core": "threads per core",
     "cpus": "CPUs",
+    "host_cpus": "CPUs of the host",
+    "cpus_elsewhere": "CPUs for other processes alone",
     "physical_cores_of_cpus": "physical cores of these CPUs",
     "physical_cores_of_workers": "physical cores of the workers' CPUs",
     "cores": "cores of the host",
@@ -150,8 +152,8 @@ def _requested_facts(study: StudyRecord) -> list[tuple[str, str]]:
     if study.budget_s is not None:
         found.append(("budget", render_duration(study.budget_s)))
     if study.foreign_limit_cores is not None:
-        limit_cores = study.foreign_limit_cores + room_in(study)
-        found.append(("CPU of other processes that invalidates a window", f"{limit_cores:g} cores"))
+        most_cores = most_foreign_cores(study)
+        found.append(("CPU of other processes that invalidates a window", f"{most_cores:g} cores"))
     if command := _command(study):
         found.append(("command", command))
     return found

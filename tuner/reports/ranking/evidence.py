@@ -16,7 +16,7 @@ from tuner.core.ranking.ranked import Ranking
 from tuner.core.text.figures import busy_cores, percent, pluralize, render_duration
 from tuner.core.windows.layout_check import InnerThreads, describe_extra_threads, inner_threads_of
 from tuner.core.windows.other_processes import Others
-from tuner.core.windows.validity import foreign_limit_of, room_in
+from tuner.core.windows.validity import most_foreign_cores
 from tuner.reports.ranking.trends import describe_trends
 
 # Settings that permit disturbances which the defaults exclude; each answer based on them mentions them.
@@ -28,7 +28,7 @@ def find_weakened(study: StudyRecord) -> tuple[str, ...]:
     """Return the settings of *study* that are weaker than usual, each with the usual value."""
     found = []
     usual_cores, limit_cores = (
-        foreign_limit_of(one) + room_in(study) for one in (replace(study, foreign_limit_cores=None), study)
+        most_foreign_cores(one) for one in (replace(study, foreign_limit_cores=None), study)
     )
     if limit_cores > usual_cores:
         found.append(

@@ -106,16 +106,19 @@ class Spare(NamedTuple):
 
     by_cores: float = 0.0  #: because of ``--cores``; tuner and its load generator can use them too
     by_quota: float = 0.0  #: because of a container's CPU quota, which also limits tuner
+    by_affinity: float = 0.0  #: CPUs on which neither tuner nor the service may run, but backends may
 
 
 NO_SPARE = Spare()
 
 
 def spare_cores_of(study: StudyRecord) -> Spare:
-    """Return the spare cores of *study*."""
+    """Return the spare cores of *study*. In a container, only its own CPUs are measured."""
     whole = study.provenance.usable_physical_cores or 0.0
     by_cores = study.box_cores - study.cores if study.is_held else 0.0
-    return Spare(by_cores, max(0.0, whole - study.box_cores) if study.provenance.in_container else 0.0)
+    if study.provenance.in_container:
+        return Spare(by_cores, by_quota=max(0.0, whole - study.box_cores))
+    return Spare(by_cores, by_affinity=study.provenance.n_outside_cpus)
 
 
 def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare: Spare = NO_SPARE) -> Clocks:
@@ -140,8 +143,11 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare: Sp
         source = "service"
     strangers_s = window.foreign_cpu_s
     strangers_s -= min(max(0.0, strangers_s), spare.by_quota * window.length_s)
-    others_s = max(0.0, strangers_s + window.tuner_cpu_s + window.steal_s)
     backend_s = max(0.0, window.backend_cpu_s)
+    anywhere_s = max(0.0, strangers_s) + backend_s
+    inside_ratio = max(0.0, 1 - spare.by_affinity * window.length_s / anywhere_s) if anywhere_s else 1.0
+    strangers_s, backend_s = min(strangers_s, inside_ratio * strangers_s), inside_ratio * backend_s
+    others_s = max(0.0, strangers_s + window.tuner_cpu_s + window.steal_s)
     beside_s = others_s + backend_s
     charged_ratio = max(0.0, 1 - spare.by_cores * window.length_s / beside_s) if beside_s else 1.0
     active = window.n_active_mean
