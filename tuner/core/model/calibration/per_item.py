@@ -54,8 +54,8 @@ class PerItem:
     def n_strangers_waiting(self) -> float:
         """Return about how many tasks of other processes wait for a core.
 
-        For each second of CPU, they are assumed to wait as long as the items' threads. It is an upper limit if
-        these threads also wait for each other.
+        For each second of CPU, they are assumed to wait as long as the items' threads. This is an upper limit
+        if these threads also wait for each other.
         """
         if self.delay_s is None or not self.own_s:
             return 0.0
