@@ -89,10 +89,10 @@ def _gil(of: Diagnosis) -> str:
 
 def _cores(of: Diagnosis) -> str:
     busy = of.utilization["cores"]
-    many = "the core is" if of.cores == 1 else f"the {of.cores:g} cores are"
-    if busy.value >= _ALL:
-        many = "the core" if of.cores == 1 else f"all {of.cores:g} cores"
-    text = f"{many} busy" if busy.value >= _ALL else f"{many} busy {percent(busy)}"
+    every = "all" if busy.value >= _ALL else "the"
+    text = "the core is busy" if of.cores == 1 else f"{every} {of.cores:g} cores are busy"
+    if busy.value < _ALL:
+        text += f" {percent(busy)}"
     if others := _others(of):
         text += f", {others}"
     line = of.n_threads("core_line")
