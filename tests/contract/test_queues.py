@@ -11,10 +11,10 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from redis import Redis
+from redis import Redis, ResponseError
 
 from tuner.adapters.queues.forms.message import BODY, BrokerError, Clone, Ids, UnclonableError, read_sample
-from tuner.adapters.queues.forms.redis_forms import FORMS
+from tuner.adapters.queues.forms.redis_forms import FORMS, queues_there
 from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.redis_queue import RedisQueue, empty_queue, find_queue
 from tuner.core.errors import ConfigError
@@ -443,3 +443,21 @@ def test_a_clone_of_celery_goes_back_to_the_list_that_it_came_from(redis_server:
 
     assert clone["properties"]["priority"] == 0
     assert f"{NAME}\x06\x165" in keys
+
+
+class OldRedis(Redis):
+    """A client whose server cannot select keys by type, as before version 6."""
+
+    def scan_iter(self, *args: Any, **how: Any) -> Iterator[Any]:
+        if how.pop("_type", None) is not None:
+            raise ResponseError("syntax error")
+        return super().scan_iter(*args, **how)
+
+
+def test_queues_are_found_in_a_redis_that_cannot_select_keys_by_type(redis_server: RedisServer) -> None:
+    with closing(OldRedis.from_url(redis_server.url)) as client:
+        client.rpush("rq:queue:mail", "a", "b")
+        client.set("a-text", "1")
+        found = queues_there(client)
+
+    assert [(one.queue, one.form, one.n_messages) for one in found] == [("mail", "rq", 2)]

@@ -73,7 +73,7 @@ def prometheus(port: int, timeout_s: float = LONG_S) -> PrometheusProbe:
     return PrometheusProbe(CLOCK, url, Metric("items"), None, timeout_s, no_warning)
 
 
-def redis(port: int, timeout_s: float = LONG_S, command: str = "get", protocol: int = 3) -> RedisProbe:
+def redis(port: int, timeout_s: float = LONG_S, command: str = "get", protocol: int = 2) -> RedisProbe:
     url = f"redis://127.0.0.1:{port}/0?protocol={protocol}"
     return RedisProbe(CLOCK, url, [Term(command, "key", "field")], [], timeout_s, no_warning)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tuner.app.plan_builder import plan_record
+from tuner.bootstrap.configs import settings_of
 from tuner.config.load import Given, canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.domain.layout import Layout
@@ -419,3 +420,28 @@ def test_a_study_continues_with_the_lines_it_waited_for_unless_the_config_gives_
     assert isinstance(resumed, ScriptSettings)
     assert new.ready.count == (1 if "count" not in ready else 2)
     assert resumed.ready.count == count
+
+
+@pytest.mark.parametrize(
+    ("own", "key"),
+    [
+        ("", "rq:workers"),
+        ("probe: {kind: redis, url: 'redis://h', count: [{llen: mine}]}, ", "mine"),
+    ],
+)
+def test_a_study_counts_the_same_items_to_its_end_unless_the_config_has_a_probe(
+    tmp_path: Path, own: str, key: str
+) -> None:
+    """An older tuner counted the workers of all queues of RQ."""
+    (tmp_path / "s.yaml").write_text(f"service: {{kind: rq, {own}command: rq worker}}\n")
+    before = {"kind": "redis", "url": "<hidden>", "count": [{"smembers_hget": ["rq:workers", "done"]}]}
+    original = {"service": {"record": "rq", "probe": before}, "study": {}}
+
+    new = settings_of(tmp_path / "s.yaml", {}).service
+    resumed = settings_of(tmp_path / "s.yaml", {}, kept=original).service
+
+    assert isinstance(new, ScriptSettings)
+    assert isinstance(resumed, ScriptSettings)
+    assert new.probe.count[0].asked[1] == ("mine" if own else "rq:workers:default")
+    assert resumed.probe.count[0].asked[1] == key
+    assert resumed.probe.url == new.probe.url

@@ -60,7 +60,12 @@ def test_a_command_without_settings_is_refused() -> None:
         ("def settings():\n    return {'functions': [print], 'shutdown_grace_period_s': 30}\n", 30, 1),
         ("settings = {'functions': [print], 'startup': print}\n", 5, 2),
         ("settings = {'functions': [print], 'startup': [print, print]}\n", 5, 3),
-        ("settings = {'functions': [print], 'cron_jobs': [print]}\n", 5, 1),
+        (
+            "from types import SimpleNamespace\n"
+            "settings = {'functions': [], 'cron_jobs': [SimpleNamespace(function=print)]}\n",
+            5,
+            1,
+        ),
     ],
 )
 def test_the_layouts_threads_are_the_jobs_at_once_and_the_rest_stays(

@@ -143,6 +143,15 @@ def test_a_profile_goes_to_a_box_of_other_cores_and_keeps_its_kind() -> None:
 
     assert profile.machine_of(24) == Machine(24.0, physical_cores=12.0)
     assert profile.machine_of(8) == Machine(8.0, physical_cores=4.0)
+
+
+def test_more_cores_than_the_full_ones_of_a_profile_are_second_threads() -> None:
+    """8 cores with 16 threads, of which a study used the first thread of each core."""
+    profile = replace(MIXED, machine=Machine(8.0, threads_per_core=2.0))
+
+    found = {n: profile.machine_of(n).physical_cores for n in (4, 8, 12, 16, 32)}
+
+    assert found == {4: None, 8: None, 12: 8.0, 16: 8.0, 32: 16.0}
     assert MIXED.machine_of(96) == Machine(96.0)
 
 

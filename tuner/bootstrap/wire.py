@@ -351,7 +351,8 @@ def _place(
                 warn=warn,
                 gil_looks_per_s=LOOKS_PER_S,
                 takes_turns=record.n_resident > 1,
-                elsewhere=cpus_elsewhere(),
+                # a resumed study of an older version, whose file lacks this fact, keeps its rule
+                elsewhere=cpus_elsewhere() if record.provenance.cpus_elsewhere else frozenset(),
             ),
             hooks=hooks_of(settings, warn),
             cross_check=cross_check,

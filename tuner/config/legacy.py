@@ -107,6 +107,24 @@ def keep_ready_counts(now: Any, was: Any) -> None:
             keep_ready_counts(variant, earlier.get(name))
 
 
+#: keys of a probe with the items that it counts
+_COUNTED = ("count", "failed", "query")
+
+
+def keep_counted_items(now: Any, was: Any) -> None:
+    """Copy into *now* which items the stored service *was* counts, if both have the same record and probe.
+
+    A study counts the same items to its end, although a newer record may count others (of fewer queues).
+    """
+    if not isinstance(now, dict) or not isinstance(was, Mapping) or not now.get("record"):
+        return
+    probe, before = now.get("probe"), was.get("probe")
+    if not isinstance(probe, dict) or not isinstance(before, Mapping):
+        return
+    if (now["record"], probe.get("kind")) == (was.get("record"), before.get("kind")):
+        probe |= {name: deepcopy(before[name]) for name in _COUNTED if name in before and name in probe}
+
+
 # Overrides from the study section of a config when a study is continued.
 
 

@@ -77,7 +77,9 @@ def load_settings(
         values = {**values, **deepcopy({name: kept[name] for name in (kept if is_all else ("study",))})}
     put_options(values, options)
     moved: dict[Place, Place] = {}
+    asks_for_no_probe = False
     if isinstance(values.get("service"), dict):
+        asks_for_no_probe = not isinstance(values["service"].get("probe"), Mapping)
         if service is not None:
             asked, values["service"] = values["service"], _read(service, values, document, options)
             moved = _moved_places(asked, values["service"])
@@ -89,9 +91,11 @@ def load_settings(
             _check_that_requests_are_sent(values, options[place])
             _put(values, place, options[place].text)
     if kept is not None:
-        from tuner.config.legacy import keep_load, keep_ready_counts
+        from tuner.config.legacy import keep_counted_items, keep_load, keep_ready_counts
 
         keep_load(values, kept)
+        if asks_for_no_probe:
+            keep_counted_items(values.get("service"), kept.get("service"))
         keep_ready_counts(values.get("service"), kept.get("service"))
     folder = path.resolve().parent if path is not None else Path.cwd()
     try:

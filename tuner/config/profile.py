@@ -63,6 +63,7 @@ _MEANING = {
     "demands.spread": "standard deviation of each demand / its mean, up to 100%",
     "machine.cores": "logical cores that the service may use",
     "machine.physical_cores": "physical cores; if fewer, the rest are second threads (SMT); default: all",
+    "machine.threads_per_core": "logical cores of a physical one, for hosts with more cores; default: 1",
     "machine.smt_gain": "speed that a second thread adds to a physical core",
     "machine.foreign_cores": "CPU that other processes used during the measurement",
     "machine.busy_cores": "most cores that a layout kept busy; default: unknown; only for tuner predict",
@@ -105,6 +106,7 @@ _MEANING = {
 #: of keys that may be left out
 _EXAMPLES = {
     "machine.physical_cores": "12",
+    "machine.threads_per_core": "2",
     "machine.busy_cores": "1.9",
     "noise.second": "20%",
     "noise.model": "4%",
@@ -158,6 +160,7 @@ def profile_texts(profile: Profile) -> dict[str, Any]:
         "machine": {
             "cores": _plain(machine.cores),
             "physical_cores": None if machine.physical_cores is None else _plain(machine.physical_cores),
+            "threads_per_core": None if machine.threads_per_core == 1 else _plain(machine.threads_per_core),
             "smt_gain": _share(machine.smt_gain_ratio),
             "foreign_cores": _plain(machine.foreign_cores),
             "busy_cores": None if profile.busy_cores is None else _plain(profile.busy_cores),
@@ -328,6 +331,7 @@ def _profile_of(document: Document) -> Profile:
         machine=Machine(
             cores=machine.cores,
             physical_cores=machine.physical_cores,
+            threads_per_core=machine.threads_per_core or 1.0,
             smt_gain_ratio=machine.smt_gain,
             foreign_cores=machine.foreign_cores,
             has_gil=machine.gil,

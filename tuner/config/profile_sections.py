@@ -104,6 +104,7 @@ class MachineSection(Section):
 
     cores: Cores
     physical_cores: Cores | None = None
+    threads_per_core: Annotated[Cores, Field(ge=1)] | None = None
     smt_gain: Share = 0.3
     foreign_cores: Annotated[Amount, Field(le=1e6)] = 0.0
     busy_cores: Amount | None = None

@@ -118,7 +118,8 @@ def _redis_url(url: str) -> str:
         raise as_value_error(error) from error
 
 
-#: url of Redis: `redis://HOST:PORT/DB`, `rediss://HOST:PORT/DB` or `unix:///PATH?db=DB`
+#: url of Redis: `redis://HOST:PORT/DB`, `rediss://HOST:PORT/DB` (TLS; `?ssl_cert_reqs=none` accepts any
+#: certificate, `?ssl_ca_certs=FILE` those of an authority) or `unix:///PATH?db=DB`
 RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 
 

@@ -95,8 +95,8 @@ class StudySettings(Section):
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
     #: Largest CPU use of other processes on the host, in cores. tuner rejects a measurement if other
     #: processes use more. In a container, cores beyond its CPU quota do not count, up to 90 % of the host.
-    #: CPUs that tuner may not use (taskset, AllowedCPUs=) do not count; None: 1 % of the cores, at least
-    #: 0.15; all cores with `slices: auto`
+    #: CPUs that tuner may not use (taskset, AllowedCPUs=) do not count, unless they share a physical core
+    #: with CPUs that tuner may use; None: 1 % of the cores, at least 0.15; all cores with `slices: auto`
     foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
     #: Largest share of the time in which tasks may wait for memory. tuner rejects a measurement if tasks wait
     #: longer

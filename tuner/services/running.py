@@ -19,7 +19,7 @@ class Running:
     stop_signal: str = "TERM"
     stop_wait_s: float = STOP_WAIT_S
     stop_as_group: bool = False
-    max_extra_threads: int | None = None  #: None: as the kind does
+    max_extra_threads: int | None = None  #: None: the default of the kind of service
     limits: Mapping[str, int] = field(default_factory=dict)
     programs: Programs = "each"
     workers: Workers = "programs"

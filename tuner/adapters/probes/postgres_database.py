@@ -115,9 +115,9 @@ class PostgresDatabase:
         """Return the first rows of *query*, at most two, in a transaction that ends with it."""
         from psycopg.pq import ConnStatus
 
-        self._answer(connection, "begin read only")
-        self._answer(connection, f"set local statement_timeout = {math.ceil(self._timeout_s * 1000)}")
         try:
+            self._answer(connection, "begin read only")
+            self._answer(connection, f"set local statement_timeout = {math.ceil(self._timeout_s * 1000)}")
             rows = self._answer(connection, query)
         except MeasurementError:
             if connection.pgconn.status == ConnStatus.OK:

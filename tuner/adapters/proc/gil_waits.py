@@ -122,7 +122,8 @@ class GilWaits:
         """Return the threads that wait for the GIL in all processes, extrapolated from the sampled ones."""
         lines = [self._in_line(pid) for pid, files in list(self._files.items()) if files]
         n_threads = sum(self._n_threads[pid] for pid, files in self._files.items() if files)
-        ratio = sum(self._n_threads.values()) / n_threads if n_threads else 0.0
+        n_all = sum(n for pid, n in self._n_threads.items() if pid not in self._with_musl)
+        ratio = n_all / n_threads if n_threads else 0.0
         return InLine(ratio * sum(one.asleep for one in lines), ratio * sum(one.waking for one in lines))
 
     def _find_runtime(self, pid: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.adapters.proc.process_tree import ProcessTable
-from tuner.adapters.proc.sampled_file import SampledFile
+from tuner.adapters.proc.sampled_file import TOO_MANY_FILES, SampledFile
 
 # Detection of threads in state D that are starting a child, by the system call in which they wait.
 #
@@ -219,6 +219,10 @@ class ActiveTasks:
         except (ProcessLookupError, FileNotFoundError, PermissionError):
             self._forget(task)
             self.has_lost = True
+            return b""
+        except OSError as error:
+            if error.errno not in TOO_MANY_FILES:
+                raise
             return b""
         at = line.rfind(b")") + 2
         return line[at : at + 1]

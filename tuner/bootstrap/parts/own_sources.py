@@ -69,7 +69,7 @@ def _probe_at(service: ScriptSettings, queue: str) -> ProbeSettings:
     key = known_services()[service.record].probe_key
     if not key or not isinstance(service.probe, RedisProbeSettings):
         return service.probe
-    before, after = key.split("{queue}")
+    before, _, after = key.partition("{queue}")
 
     def moved(terms: Sequence[TermSettings]) -> tuple[TermSettings, ...]:
         found: dict[tuple[str, str, str], TermSettings] = {}

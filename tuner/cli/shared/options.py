@@ -214,7 +214,7 @@ SETTINGS = {
         "Reject a measurement if other processes on the host use more cores than this (default: 1 % of "
         "the cores, at least 0.15; all cores with --slices auto). In a container, cores beyond its CPU "
         "quota do not count, up to 90 % of the host. CPUs that tuner may not use (taskset, AllowedCPUs=) "
-        "do not count.",
+        "do not count, unless they share a physical core with CPUs that tuner may use.",
         ORDER,
     ),
     "rate": Setting(

@@ -25,8 +25,12 @@ class Machine:
     switch_interval_s: float = 0.005
     handover_s: float = 5e-6  #: CPU time to hand the GIL to a waiting thread; some microseconds
     wake_s: float = 0.00027  #: time for which a thread that wakes up to request the GIL waits for a busy core
+    #: logical cores of a physical one on the host; used to predict more cores if *physical_cores* is None
+    threads_per_core: float = 1.0
 
     def __post_init__(self) -> None:
+        if not 1 <= self.threads_per_core < float("inf"):
+            raise ValueError(f"threads_per_core should be 1 or more, got {self.threads_per_core!r}")
         if not 0 < self.cores < float("inf"):
             raise ValueError(f"cores should be above 0, got {self.cores!r}")
         if self.physical_cores is not None and not 0 < self.physical_cores <= self.cores:

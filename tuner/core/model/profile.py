@@ -129,10 +129,16 @@ class Profile:
                 raise ValueError(f"{kind} should have a probability from 0 to 1, got {probability!r}")
 
     def machine_of(self, cores: int) -> Machine:
-        """Return a host of this kind with *cores* cores, without other processes."""
+        """Return a host of this kind with *cores* cores, without other processes.
+
+        If the cores of the profile are full cores of a host with SMT, further ones are second threads, unless
+        the host needs more physical cores for them.
+        """
         if cores == self.machine.cores:
             return replace(self.machine, foreign_cores=0.0)
         physical = self.machine.physical_cores
         if physical is not None:
             physical = min(float(cores), physical * cores / self.machine.cores)
+        elif self.machine.threads_per_core > 1 and cores > self.machine.cores:
+            physical = max(self.machine.cores, cores / self.machine.threads_per_core)
         return replace(self.machine, cores=float(cores), physical_cores=physical, foreign_cores=0.0)

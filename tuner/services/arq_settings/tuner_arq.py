@@ -1,6 +1,7 @@
 """Wrapper that replaces ``max_jobs`` in the user's WorkerSettings with the layout's number of jobs.
 
 It removes ``cron_jobs``, because they would be counted, and remain in the queue if a worker stops meanwhile.
+Their functions stay registered.
 
 arq reads ``max_jobs`` only from WorkerSettings. tuner has arq import this module instead of the user's
 settings, in the user's Python, and changes no file.
@@ -30,7 +31,23 @@ def _with_max_jobs(settings: Any, max_jobs: int) -> Mapping[str, Any]:
     """Return the settings as a mapping, which arq accepts, too; of a class, arq reads only its own names."""
     own = settings if isinstance(settings, dict) else vars(settings)
     wait = own.get("job_completion_wait") or COMPLETION_WAIT_S
-    return {**own, "max_jobs": max_jobs, "job_completion_wait": wait, "cron_jobs": None}
+    return {
+        **own,
+        "functions": _functions(own),
+        "max_jobs": max_jobs,
+        "job_completion_wait": wait,
+        "cron_jobs": None,
+    }
+
+
+def _functions(own: Mapping[str, Any]) -> list[Any]:
+    """Return the registered functions, those of cron jobs included."""
+    functions, jobs = [*own.get("functions", ())], own.get("cron_jobs") or ()
+    if jobs:
+        from arq.worker import func  # type: ignore[import-not-found]  # in the user's Python
+
+        functions += [func(job.coroutine, name=job.name) for job in jobs]
+    return functions
 
 
 WorkerSettings = _with_max_jobs(_users_own(), int(os.environ["TUNER_THREADS"]))

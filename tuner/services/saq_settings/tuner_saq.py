@@ -1,6 +1,7 @@
 """Wrapper that replaces ``concurrency`` in the user's SAQ settings with the layout's number of jobs.
 
 It removes ``cron_jobs``, because every worker would enqueue them, and they stay in the queue after a stop.
+Their functions stay registered.
 
 SAQ reads ``concurrency`` only from its settings. tuner has SAQ import this module instead of the user's
 settings, in the user's Python, and changes no file.
@@ -38,6 +39,7 @@ def _with_concurrency(own: Any, concurrency: int) -> dict[str, Any]:
     grace_s = own.get("shutdown_grace_period_s") or GRACE_S
     return {
         **own,
+        "functions": [*own.get("functions", ()), *(job.function for job in own.get("cron_jobs") or ())],
         "concurrency": concurrency,
         "startup": [*hooks, ready],
         "cron_jobs": [],

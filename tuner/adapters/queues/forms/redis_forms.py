@@ -135,12 +135,24 @@ def _lengths(client: Redis) -> Iterator[tuple[str, str, int]]:
     }
     ends_s = time.monotonic() + _WITHIN_S
     for kind, length in lengths.items():
-        for name in client.scan_iter(count=_AT_ONCE, _type=kind):
+        for name in _keys_of(client, kind):
             key = name.decode("utf-8", "replace")
             if _NO_QUEUES.match(key) is None and (kind != "hash" or key.endswith(".msgs")):
                 yield kind, key, int(str(length(name)))
             if time.monotonic() > ends_s:
                 return
+
+
+def _keys_of(client: Redis, kind: str) -> Iterator[bytes]:
+    """Yield the keys of one type."""
+    from redis import ResponseError
+
+    try:
+        yield from client.scan_iter(count=_AT_ONCE, _type=kind)
+    except ResponseError:  # Redis before version 6 cannot select by type
+        for name in client.scan_iter(count=_AT_ONCE):
+            if client.type(name) == kind.encode():
+                yield name
 
 
 def _queue_of_key(client: Redis, kind: str, key: str) -> Iterator[tuple[str, str]]:

@@ -95,7 +95,7 @@ def measured_demands(seen: Sequence[Evidence], demands: Demands, *, times: int =
 
     *times* multiplies the threads, each with the same demands; of a layout that has only processes, these.
     """
-    has_only_processes = [not one.layout.has_threads and one.shape.threads == 1 for one in seen]
+    has_only_processes = [not one.shape.has_threads and one.shape.threads == 1 for one in seen]
     waits = layout_demands(
         demands,
         NO_TERMS,

@@ -11,7 +11,7 @@ from tuner.core.model.calibration.alone import estimate_solo_demands
 from tuner.core.model.calibration.clocks import Clocks, clocks_of, clocks_of_counted
 from tuner.core.model.calibration.per_item import estimate_looks
 from tuner.core.model.demand import Demands
-from tuner.core.model.diagnosis.diagnose import BUSY, Diagnosis, What, diagnose
+from tuner.core.model.diagnosis.diagnose import BUSY, Diagnosis, What, diagnose, lacks_requests
 from tuner.core.model.diagnosis.evidence import Evidence
 from tuner.core.model.diagnosis.expected import as_counted, measured_demands, work_ratio
 from tuner.core.model.machine import Machine
@@ -120,6 +120,8 @@ def _doubled(layout: Layout, measured: Mapping[Layout, Evidence]) -> tuple[Layou
         other = replace(layout, processes=2 * layout.processes)
     if other not in measured or not measured[layout].n_done:
         return None
+    if any(lacks_requests(measured[one]) for one in (layout, other)):
+        return None  # the load generator was the bottleneck
     return other, measured[other].done_per_s / measured[layout].done_per_s
 
 
@@ -215,8 +217,10 @@ def machine_of(study: StudyRecord, variant: str = "") -> Machine:
         smt = 1.0
     whole = facts.held_physical_cores if study.is_held else facts.usable_physical_cores
     physical = cores / max(smt, 1.0) if whole is None else min(cores, whole)
+    are_full = physical >= cores
     return Machine(
         cores=cores,
-        physical_cores=physical if physical < cores else None,
+        physical_cores=None if are_full else physical,
+        threads_per_core=max(smt, 1.0) if are_full else 1.0,
         has_gil=facts.workers.has_gil(variant) is not False,
     )
