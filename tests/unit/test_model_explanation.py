@@ -204,12 +204,12 @@ def test_what_spare_cores_hold_does_not_stand_in_the_way_of_the_items_either() -
     assert found.references[""].demands.asleep_s == pytest.approx(0.5)
 
 
-def test_backends_on_cpus_outside_the_affinity_use_none_of_the_service_s_cores() -> None:
-    """The service uses 4 of its 6 cores; a database uses 1.5 of the other 2 CPUs of the host."""
+def test_strangers_on_cpus_outside_the_affinity_use_none_of_the_service_s_cores() -> None:
+    """The service uses 4 of its 6 cores; other processes use 1.5 of the other 2 CPUs of the host."""
     layout = parse_layout("8x1")
     windows = [
-        window(layout, n_done=100, n_failed=0, worker_cpu_s=400.0, child_cpu_s=0.0, foreign_cpu_s=0.0,
-               tuner_cpu_s=0.0, steal_s=0.0, backend_cpu_s=150.0, blocked_s=0.0, run_delay_s=None)
+        window(layout, n_done=100, n_failed=0, worker_cpu_s=400.0, child_cpu_s=0.0, foreign_cpu_s=150.0,
+               tuner_cpu_s=0.0, steal_s=0.0, backend_cpu_s=0.0, blocked_s=0.0, run_delay_s=None)
     ]  # fmt: skip
     study = study_of(layout, cores=6, box_cores=6.0, cpus="6", host_cpus="8")
 

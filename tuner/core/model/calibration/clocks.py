@@ -106,7 +106,7 @@ class Spare(NamedTuple):
 
     by_cores: float = 0.0  #: because of ``--cores``; tuner and its load generator can use them too
     by_quota: float = 0.0  #: because of a container's CPU quota, which also limits tuner
-    by_affinity: float = 0.0  #: CPUs on which neither tuner nor the service may run, but backends may
+    by_affinity: float = 0.0  #: CPUs on which neither tuner nor the service may run, but other processes may
 
 
 NO_SPARE = Spare()
@@ -129,7 +129,8 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare: Sp
 
     The CPU of other processes is known for the whole host only. If it has *spare* cores, only the CPU beyond
     these is charged to the service's cores: the same share of other processes and of backends, as their cores
-    are not known. An item waits asleep for the rest of its backend's CPU.
+    are not known. An item waits asleep for the rest of its backend's CPU. Beyond a quota or an affinity, only
+    unknown processes are assumed to run, because backends may have the affinity of the service.
     """
     worker_s, child_s = window.worker_cpu_s, window.child_cpu_s
     source: Source = "kernel"
@@ -142,11 +143,8 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare: Sp
     elif worker_s is None:
         source = "service"
     strangers_s = window.foreign_cpu_s
-    strangers_s -= min(max(0.0, strangers_s), spare.by_quota * window.length_s)
+    strangers_s -= min(max(0.0, strangers_s), (spare.by_quota + spare.by_affinity) * window.length_s)
     backend_s = max(0.0, window.backend_cpu_s)
-    anywhere_s = max(0.0, strangers_s) + backend_s
-    inside_ratio = max(0.0, 1 - spare.by_affinity * window.length_s / anywhere_s) if anywhere_s else 1.0
-    strangers_s, backend_s = min(strangers_s, inside_ratio * strangers_s), inside_ratio * backend_s
     others_s = max(0.0, strangers_s + window.tuner_cpu_s + window.steal_s)
     beside_s = others_s + backend_s
     charged_ratio = max(0.0, 1 - spare.by_cores * window.length_s / beside_s) if beside_s else 1.0
