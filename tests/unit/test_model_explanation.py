@@ -520,6 +520,7 @@ def test_the_number_of_processes_that_was_tried_is_reported() -> None:
     [
         (Layout(1, 2), 171, wording("model.twice-the-threads-gave-more")),
         (Layout(1, 2), 81, wording("model.twice-the-threads-gave-less")),
+        (Layout(1, 2), 90, wording("model.twice-the-threads-gave-no-more")),
         (Layout(1, 3), 171, wording("model.twice-the-threads-would-give")),
     ],
     ids=str,

@@ -44,10 +44,7 @@ def worker_facts(
 
 
 def provenance(planned_cores: int | None = None) -> dict[str, str]:
-    """Return the known facts about the host and tuner, by name; unknown facts are left out.
-
-    *planned_cores*: see `describe_host`.
-    """
+    """Return the known facts about host (as `describe_host` does) and tuner, by name."""
     facts = {
         **describe_host(planned_cores=planned_cores),
         "tuner": __version__,

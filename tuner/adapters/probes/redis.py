@@ -221,7 +221,7 @@ class RedisProbe:
         client = Redis.from_url(
             self._url,
             socket_timeout=self._timeout_s,
-            protocol=2,  # servers before Redis 6 do not know HELLO
+            protocol=2,  # Redis before version 6 rejects HELLO
             socket_connect_timeout=self._timeout_s,
             retry=Retry(NoBackoff(), 0),  # the next sample is the retry
         )

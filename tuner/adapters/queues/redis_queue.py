@@ -50,7 +50,7 @@ def connect_redis(url: str, timeout_s: float, bound: Bound | None = None) -> Red
     client = Redis.from_url(
         url,
         socket_timeout=timeout_s,
-        protocol=2,  # servers before Redis 6 do not know HELLO
+        protocol=2,  # Redis before version 6 rejects HELLO
         socket_connect_timeout=timeout_s,
         retry=Retry(NoBackoff(), 0),  # a retry might push twice
     )

@@ -185,11 +185,14 @@ def _time_of(of: Diagnosis) -> str:
 
 def _gain(of: Diagnosis) -> str:
     """Return a phrase with the measured gain of twice the threads, else the modelled one; empty: unknown."""
-    more = "threads" if (of.shape or of.layout).has_threads else "processes"
+    shape = of.shape or of.layout
+    is_threads = shape.has_threads or (of.layout.has_threads and shape.processes == of.layout.processes)
+    more = "threads" if is_threads else "processes"
     if of.doubled is not None:
         other, ratio = of.doubled
-        change = 100 * (ratio - 1)
-        return f"; twice the {more} ({other}) gave {abs(change):.0f} % {'more' if change >= 0 else 'less'}"
+        change = round(100 * (ratio - 1))
+        gave = f"{abs(change)} % {'more' if change > 0 else 'less'}" if change else "no more"
+        return f"; twice the {more} ({other}) gave {gave}"
     if of.gain_ratio is None:
         return ""
     return f"; twice the {more} would give {MODELLED}{100 * (of.gain_ratio - 1):.0f} % more"
