@@ -112,6 +112,7 @@ def clocks(at_s: float) -> dict[str, float | None]:
         "spawning_s_total": 0.25 * at_s,
         "gil_waiting_s_total": 2.5 * at_s,
         "gil_waking_s_total": 0.5 * at_s,
+        "interrupt_s_total": 0.0625 * at_s,
     }
 
 
@@ -273,6 +274,7 @@ def test_windows_are_listed_with_their_launch_and_their_sums(store: Store) -> No
     assert (record.child_running_s, record.child_blocked_s) == (6.0, 0.5)
     assert (record.spawning_s, record.gil_waiting_s, record.gil_waking_s) == (1.0, 10.0, 2.0)
     assert (record.probe_python_cpu_s, record.probe_child_cpu_s) == (None, 2.0)
+    assert record.interrupt_s == 0.25
     assert record.requests == window().requests
 
 
@@ -361,6 +363,7 @@ def test_sums_are_what_the_windows_of_launches_add_up_to_whatever_they_are(store
     assert (sums.launches, sums.void) == (expected.launches, expected.void)
     assert [one.n_windows for one in sums.launches] == [2, 2, 3, 1, 1, 1, 2, 2, 1, 1]
     assert [one.from_load1_s for one in sums.launches] == [0, 0, 0, 0, 0, 199.0, 0, 0, 0, 0]
+    assert sums.launches[0].interrupt_s == 0.5
     assert [one.n_windows for one in sums.void] == [2, 2]
     for ids in ([1], [2, 3, 5], [runs], [launch_id for launch_id, _ in store.launches()], [], [1000]):
         assert list(sums.windows_of(ids)) == [one for one in store.windows() if one.launch_id in ids]

@@ -214,6 +214,17 @@ def test_strangers_on_cores_that_the_service_may_not_use_are_none(tmp_path: Path
     assert found[8.0] == 0.0
 
 
+def test_interrupts_are_not_printed_as_cpu_of_other_processes() -> None:
+    quiet = stored("1x1")
+
+    without, calibrated = (
+        read_calibration(one, "s.db") for one in (quiet, with_more_used(quiet, interrupt_s_total=0.5))
+    )
+
+    assert calibrated.foreign_cores == pytest.approx(without.foreign_cores)
+    assert not calibrated.is_disturbed
+
+
 def test_backends_keep_cores_busy_as_the_service_itself_does() -> None:
     quiet = stored("1x1,2x1")
     store = with_more_used(quiet, box_cpu_s_total=0.5, backend_cpu_s_total=0.5)

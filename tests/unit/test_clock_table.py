@@ -54,7 +54,7 @@ def test_the_sums_of_a_launch_hold_what_they_held_before_clocks_had_a_table() ->
         *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s"),
         *("child_running_s", "child_blocked_s"),
         *("probe_python_cpu_s", "probe_child_cpu_s", "gil_waiting_s", "gil_waking_s"),
-        *("item_cpu_s", "master_cpu_s", "beside_delay_s"),
+        *("item_cpu_s", "master_cpu_s", "beside_delay_s", "interrupt_s", "elsewhere_cpu_s"),
     )
 
     assert kept == TOLD

@@ -185,6 +185,7 @@ def test_where_cpus_are_numbered_anew_strangers_are_said_to_be_hidden_and_not_ha
     assert after.service_cpu_s_total > before.service_cpu_s_total
     assert after.foreign_cpu_s_total == pytest.approx(before.foreign_cpu_s_total) == pytest.approx(0.0)
     assert after.steal_s_total == before.steal_s_total
+    assert after.interrupt_s_total == before.interrupt_s_total == 0.0
 
 
 def test_where_cpus_have_no_times_strangers_are_hidden_and_use_nothing(

@@ -109,6 +109,45 @@ def test_a_window_in_turns_counts_only_its_own_time_and_items() -> None:
         assert window.n_active_from_load1 is None
 
 
+class BoxWithInterrupts(VirtualBox):
+    """A host on which interrupts always use 0.3 cores."""
+
+    def box(self) -> Box:
+        box = super().box()
+        return replace(box, sampler=InterruptedSampler(box.sampler, self.clock))
+
+
+class InterruptedSampler:
+    """A sampler that adds the time of these interrupts."""
+
+    def __init__(self, sampler: Sampler, clock: VirtualClock) -> None:
+        self._sampler, self._clock = sampler, clock
+
+    def idle_fixed_work_cpu_s(self) -> float | None:
+        return self._sampler.idle_fixed_work_cpu_s()
+
+    @contextmanager
+    def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[Watch]:
+        with self._sampler.watching(launch, extra_pids) as watch:
+            alone = watch.usage
+
+            def usage(*, closing: bool = False, at_edge: bool = False) -> Usage:
+                used = alone(closing=closing, at_edge=at_edge)
+                return replace(used, interrupt_s_total=0.3 * self._clock.monotonic_s())
+
+            watch.usage = usage  # type: ignore[method-assign]
+            yield watch
+
+
+def test_a_window_in_turns_has_only_the_interrupts_of_its_own_time() -> None:
+    store = measured(heat_study(), box_with_places(kind=BoxWithInterrupts))
+    launches = dict(store.launches())
+    in_turns = [one for one in store.windows() if launches[one.launch_id].heat is not None]
+    assert in_turns
+    for window in in_turns:
+        assert window.interrupt_s == pytest.approx(0.3 * window.length_s, rel=0.01)
+
+
 class CountedTasks:
     """A sampler that counts a given number of active tasks."""
 

@@ -64,9 +64,7 @@ def seen(
         None,
         0.0,
         0.0,
-        None,
-        None,
-        None,
+        *(None,) * 5,
     )
     windows = [window_of_sums(layout, reported)]
     facts = load_facts(of)

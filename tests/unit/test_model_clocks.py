@@ -111,6 +111,32 @@ def test_whatever_neither_the_service_nor_its_backends_use_of_the_cores_is_other
     assert clocks_of(replace(WINDOW, foreign_cpu_s=-9.0)).foreign_cores == 0.0
 
 
+def test_interrupts_use_cores_but_are_no_other_processes() -> None:
+    clocks = clocks_of(replace(WINDOW, interrupt_s=4.0))
+
+    assert clocks.foreign_cores == pytest.approx((0.25 + 1.0 + 0.75 + 4.0) / 100)
+    assert (clocks.interrupt_cores, clocks.tuner_cores) == pytest.approx((0.04, 0.0025))
+    assert clocks.strangers_cores == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("spare", "foreign_cores", "interrupt_cores"),
+    [
+        (Spare(by_cores=0.04), 0.03, 0.02),  # 0.08 cores in all, of which half fit there
+        (Spare(by_quota=0.03), 0.01 + 0.02, 0.02),  # 0.01 of other processes and 0.02 of these fit there
+        (Spare(by_quota=62.0), 0.01, 0.0),
+    ],
+)
+def test_of_spare_cores_interrupts_use_those_that_tuner_uses_and_those_beyond_a_quota(
+    spare: Spare, foreign_cores: float, interrupt_cores: float
+) -> None:
+    """In 100 s: backends 2 s, strangers 1 s, tuner and the hypervisor 1 s, interrupts 4 s."""
+    clocks = clocks_of(replace(WINDOW, interrupt_s=4.0), spare=spare)
+
+    assert clocks.foreign_cores == pytest.approx(foreign_cores)
+    assert clocks.interrupt_cores == pytest.approx(interrupt_cores)
+
+
 def test_of_what_the_service_s_cores_are_charged_with_the_others_of_the_box_hold_as_much_as_they_can() -> (
     None
 ):
@@ -134,15 +160,15 @@ def test_under_a_quota_only_strangers_can_use_the_other_cores() -> None:
     assert (some.backend_cpu_s, all_of_it.backend_cpu_s) == (2.0, 2.0)
 
 
-def test_on_the_cpus_outside_the_affinity_only_strangers_fit() -> None:
+def test_what_was_used_outside_the_affinity_is_not_charged_to_the_service_s_cores() -> None:
     """Strangers use 1 s in 100 s, backends 2 s, tuner 0.25 s and the hypervisor 0.75 s."""
-    some, all_of_it = (clocks_of(WINDOW, spare=Spare(by_affinity=cores)) for cores in (0.005, 2.0))
-    negative = clocks_of(replace(WINDOW, foreign_cpu_s=-0.5), spare=Spare(by_affinity=0.01))
+    some, all_of_it = (clocks_of(replace(WINDOW, elsewhere_cpu_s=used_s)) for used_s in (1.5, 4.0))
+    negative = clocks_of(replace(WINDOW, foreign_cpu_s=-0.5, elsewhere_cpu_s=1.0))
 
-    assert (some.foreign_cores, some.backend_cpu_s) == pytest.approx((0.015, 2.0))
-    assert (all_of_it.foreign_cores, all_of_it.backend_cpu_s) == pytest.approx((0.01, 2.0))
+    assert (some.foreign_cores, some.backend_cpu_s) == pytest.approx((0.015, 1.0))
+    assert (all_of_it.foreign_cores, all_of_it.backend_cpu_s) == pytest.approx((0.01, 0.0))
     assert all_of_it.strangers_cores == pytest.approx(0.01)  # its tasks are in the host's load average
-    assert (negative.foreign_cores, negative.backend_cpu_s) == pytest.approx((0.005, 2.0))
+    assert (negative.foreign_cores, negative.backend_cpu_s) == pytest.approx((0.005, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -157,8 +183,8 @@ def test_on_the_cpus_outside_the_affinity_only_strangers_fit() -> None:
         (1, 1.5, {"cpus": "64", "load_of": "tasks"}, Spare(0.0, 62.5)),  # 1.5 cores, and not held to one CPU
         (8, 8.0, {"cpus": "8", "threads_per_core": "2", "load_of": "tasks"}, Spare()),  # no quota
         (4, 4.0, {"cpus": "?", "load_of": "tasks"}, Spare()),
-        (6, 6.0, {"cpus": "6", "host_cpus": "8"}, Spare(by_affinity=2.0)),
-        (4, 6.0, {"cpus": "6", "host_cpus": "8"}, Spare(2.0, by_affinity=2.0)),
+        (6, 6.0, {"cpus": "6", "host_cpus": "8"}, Spare()),
+        (4, 6.0, {"cpus": "6", "host_cpus": "8"}, Spare(2.0)),
         (8, 8.0, {"cpus": "8", "host_cpus": "8"}, Spare()),
         (4, 4.0, {"cpus": "6", "host_cpus": "8", "load_of": "tasks"}, Spare(by_quota=2.0)),
     ],

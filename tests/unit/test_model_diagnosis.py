@@ -377,6 +377,24 @@ def test_cpu_of_tuner_itself_is_not_reported_as_that_of_other_processes() -> Non
     assert diagnose_one(full, Machine(2), None).tuner_cores == pytest.approx(1.0)
 
 
+def test_interrupts_are_reported_as_users_of_full_cores() -> None:
+    full = own_cpu("4x1", 1.4, others_cpu_s=50.0, interrupt_s=30.0, run_delay_s=40.0)
+    few = replace(full, interrupt_s=3.0)
+
+    assert wording("model.interrupts-and-others-use") in sentence(diagnose_one(full, Machine(2), None))
+    assert "interrupts" not in sentence(diagnose_one(few, Machine(2), None))
+
+
+def test_interrupts_do_not_give_way_to_the_service_as_other_processes_do() -> None:
+    """A thread hardly waits for a core. Without the other processes, the last host is 83 % busy."""
+    seen = own_cpu("1x1", 0.7, others_cpu_s=120.0, run_delay_s=1.0)
+
+    assert diagnose_one(seen, Machine(2), None).what == ("waiting",)
+    assert diagnose_one(replace(seen, interrupt_s=60.0), Machine(2), None).what == ("cores",)
+    more = own_cpu("1x1", 0.25, others_cpu_s=170.0, interrupt_s=140.0, run_delay_s=1.0)
+    assert diagnose_one(more, Machine(2), None).what == ("cores",)
+
+
 def test_without_a_gil_there_is_no_such_station_and_no_line_for_it() -> None:
     machine = replace(BOX, has_gil=False)
 

@@ -180,6 +180,25 @@ def test_memory_binds_where_its_limit_is_shown_to_be_passed(state: str, name: st
     assert one.memory == (wording("model.memory-over-limit") if binds else None)
 
 
+def test_cores_that_interrupts_fill_are_the_bottleneck() -> None:
+    """Of 2 cores, the service uses 1.5 and interrupts 0.4, for example for its connections."""
+    layout = parse_layout("4x1")
+    windows = [
+        window(layout, worker_cpu_s=150.0, child_cpu_s=0.0, foreign_cpu_s=0.0, tuner_cpu_s=0.0, steal_s=0.0,
+               backend_cpu_s=0.0, interrupt_s=interrupt_s, run_delay_s=None, block=block)
+        for block, interrupt_s in enumerate((30.0, 50.0))
+    ]  # fmt: skip
+
+    (found,) = explain(evidence_of(study_of(layout), windows, {}), Machine(2)).diagnoses
+    old = [replace(one, interrupt_s=None) for one in windows]
+    (unknown,) = explain(evidence_of(study_of(layout), old, {}), Machine(2)).diagnoses
+
+    assert found.utilization["cores"].value == pytest.approx(0.95)
+    assert (found.others_cores, found.interrupt_cores) == pytest.approx((0.4, 0.4))
+    assert "cores" in found.what
+    assert "cores" not in unknown.what
+
+
 def test_on_fewer_cores_than_the_box_has_others_are_charged_with_what_the_rest_cannot_hold() -> None:
     study = study_of(L1X1, cores=2, box_cores=4.0)
 
@@ -204,12 +223,13 @@ def test_what_spare_cores_hold_does_not_stand_in_the_way_of_the_items_either() -
     assert found.references[""].demands.asleep_s == pytest.approx(0.5)
 
 
-def test_strangers_on_cpus_outside_the_affinity_use_none_of_the_service_s_cores() -> None:
-    """The service uses 4 of its 6 cores; other processes use 1.5 of the other 2 CPUs of the host."""
+def test_backends_on_cpus_outside_the_affinity_use_none_of_the_service_s_cores() -> None:
+    """The service uses 4 of its 6 cores; a database uses 1.5 of the other 2 CPUs of the host."""
     layout = parse_layout("8x1")
     windows = [
-        window(layout, n_done=100, n_failed=0, worker_cpu_s=400.0, child_cpu_s=0.0, foreign_cpu_s=150.0,
-               tuner_cpu_s=0.0, steal_s=0.0, backend_cpu_s=0.0, blocked_s=0.0, run_delay_s=None)
+        window(layout, n_done=100, n_failed=0, worker_cpu_s=400.0, child_cpu_s=0.0, foreign_cpu_s=0.0,
+               tuner_cpu_s=0.0, steal_s=0.0, backend_cpu_s=150.0, blocked_s=0.0, run_delay_s=None,
+               elsewhere_cpu_s=150.0)
     ]  # fmt: skip
     study = study_of(layout, cores=6, box_cores=6.0, cpus="6", host_cpus="8")
 

@@ -37,11 +37,12 @@ def launch(
     *,
     cpu_s: float = 200.0,
     tuner_cpu_s: float = 0.0,
+    interrupt_s: float = 0.0,
 ) -> LaunchTally:
     """A window of 100 s; by default, the service fills two cores."""
     return LaunchTally(
         layout, ("box", 0), length_s=100.0, foreign_cpu_s=foreign_cpu_s, steal_s=steal_s, cpu_s=cpu_s,
-        tuner_cpu_s=tuner_cpu_s,
+        tuner_cpu_s=tuner_cpu_s, interrupt_s=interrupt_s,
     )  # fmt: skip
 
 
@@ -110,6 +111,16 @@ def test_tuner_and_the_hypervisor_help_to_fill_the_cores() -> None:
 
     assert found is not None
     assert found.most_lost == pytest.approx(0.2)
+    assert idle is not None
+    assert idle.most_lost == 0
+
+
+def test_interrupts_help_to_fill_the_cores_but_are_no_other_processes() -> None:
+    found = others_of([launch(A, 20.0, cpu_s=130.0, interrupt_s=40.0)], on(2.0), 0.02)
+    idle = others_of([launch(A, 20.0, cpu_s=130.0)], on(2.0), 0.02)
+
+    assert found is not None
+    assert (found.cores, found.most_lost) == pytest.approx((0.2, 0.1))
     assert idle is not None
     assert idle.most_lost == 0
 

@@ -239,6 +239,48 @@ def test_the_use_of_cpus_elsewhere_is_a_part_of_that_of_the_host(box: RecordedBo
     assert after.box_cpu_s_total == pytest.approx(2 * 8.4)
 
 
+def with_interrupts(box: RecordedBox, *ticks: tuple[int, int]) -> None:
+    """Replace the ticks of hard and soft interrupts of each CPU in /proc/stat."""
+    file, lines = box.proc / "stat", []
+    both = sum(hard for hard, _ in ticks), sum(soft for _, soft in ticks)
+    for line in file.read_text().splitlines():
+        words = line.split()
+        if words[0].startswith("cpu"):
+            words[6:8] = map(str, ticks[int(words[0][3:])] if words[0][3:] else both)
+        lines.append(" ".join(words))
+    file.write_text("\n".join([*lines, ""]))
+
+
+@pytest.mark.parametrize(("elsewhere", "interrupt_s"), [(frozenset(), 1.0), (frozenset({1}), 0.7)])
+def test_interrupts_are_counted_on_the_cpus_on_which_tuner_may_run(
+    box: RecordedBox, elsewhere: frozenset[int], interrupt_s: float
+) -> None:
+    """In 10 s, CPU 0 has 0.2 s of hard and 0.5 s of soft interrupts, CPU 1 has 0.1 and 0.2 s."""
+    with_interrupts(box, (40, 900), (30, 800))
+    with box.sampler(elsewhere=elsewhere).watching(box.launch, frozenset()) as watch:
+        before = watch.usage()
+        box.ten_seconds_later()
+        with_interrupts(box, (60, 950), (40, 820))
+        after = watch.usage()
+
+    assert before.interrupt_s_total is not None
+    assert after.interrupt_s_total is not None
+    assert after.interrupt_s_total - before.interrupt_s_total == pytest.approx(interrupt_s)
+    assert after.box_cpu_s_total == pytest.approx(2 * 8.4 - 1.0)
+
+
+def test_interrupts_are_none_if_the_kernel_charges_them_to_processes(
+    box: RecordedBox, watch: ProcWatch
+) -> None:
+    with_interrupts(box, (0, 900), (0, 800))
+    before = watch.usage()
+    box.ten_seconds_later()
+    with_interrupts(box, (0, 950), (0, 820))
+    after = watch.usage()
+
+    assert (before.interrupt_s_total, after.interrupt_s_total) == (0.0, 0.0)
+
+
 def test_without_cpus_elsewhere_there_is_no_use_of_them(watch: ProcWatch) -> None:
     assert watch.usage().elsewhere_cpu_s_total is None
 

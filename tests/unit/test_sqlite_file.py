@@ -59,10 +59,11 @@ VERSION_13 = GOLDEN / "study_version_13.db"  #: likewise
 VERSION_14 = GOLDEN / "study_version_14.db"  #: the same, written by version 14
 VERSION_15 = GOLDEN / "study_version_15.db"  #: likewise
 VERSION_16 = GOLDEN / "study_version_16.db"  #: likewise
+VERSION_17 = GOLDEN / "study_version_17.db"  #: likewise
 OLD = [
     *(VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5),
     *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10, VERSION_11, VERSION_12),
-    *(VERSION_13, VERSION_14, VERSION_15, VERSION_16),
+    *(VERSION_13, VERSION_14, VERSION_15, VERSION_16, VERSION_17),
 ]
 
 
@@ -185,7 +186,7 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 18")
+        connection.execute("PRAGMA user_version = 19")
 
     assert refused(file) == wording("study-file.newer-version", file=file)
 
@@ -298,12 +299,15 @@ def test_anybody_can_read_latency_with_sql(file: Path) -> None:
         *((old, "spawning_s") for old in (VERSION_1, VERSION_2, VERSION_3)),
         *((old, "gil_waiting_s") for old in (VERSION_1, VERSION_2, VERSION_3, VERSION_4)),
         *((old, "gil_waking_s") for old in (VERSION_1, VERSION_2, VERSION_3, VERSION_4)),
+        *((old, "interrupt_s") for old in OLD),
     ],
 )
 def test_what_nobody_looked_for_in_an_older_version_is_not_known(
     tmp_path: Path, old: Path, clock: str
 ) -> None:
-    """The start of children before version 4, who waited for the GIL before 5; also once it is upgraded."""
+    """The start of children before version 4, waits for the GIL before 5, interrupts before 18; also once it
+    is upgraded.
+    """
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(old, path)
     reported = []
@@ -743,7 +747,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 17,
+        "user_version": 18,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }

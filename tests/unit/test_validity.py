@@ -331,6 +331,19 @@ def test_a_record_has_means_maxima_and_cpu_scaled_to_the_window() -> None:
     assert record.pss_bytes == pytest.approx(200)
 
 
+def test_interrupts_of_a_window_are_scaled_to_it_and_are_no_other_processes() -> None:
+    """Usage spans 10 s, the readings 9.5."""
+    first, last = window_of(interrupt_s_total=76.0)
+    first = replace(first, interrupt_s_total=70.0)
+    readings = (Reading(100.2, 0, 0), Reading(109.7, 190, 2))
+    window = window_from(Layout(4, 6), samples(), [first, last], readings, index=0, attempt=1)
+    record = record_of(window, launch_id=7, block=2, box="staging-1")
+
+    assert record.interrupt_s == pytest.approx(6 * 0.95)
+    assert record.foreign_cpu_s == 0.0
+    assert void_reasons(samples(), [first, last], cores=CORES) == ()
+
+
 def test_the_load_of_a_window_in_slices_is_that_of_the_tasks_counted_in_it() -> None:
     """Load1 of its samples is 99, so an active count computed from load1 would be wrong, too."""
     counted = [replace(one, load1=99.0, n_active=2 if n else 40) for n, one in enumerate(samples(20))]

@@ -89,7 +89,7 @@ def read_calibration(
     memory = fit_memory(_memory_seen(one) for one in clocks if one.pss_bytes is not None)
     measured = tuple(map(_measured, by_layout(clocks).values()))
     busy_cores = max(one.cpu_cores or 0.0 for one in measured)
-    foreign_cores = sum(one.foreign_cores * one.length_s for one in clocks) / sum(
+    foreign_cores = sum((one.foreign_cores - one.interrupt_cores) * one.length_s for one in clocks) / sum(
         one.length_s for one in clocks
     )
     profile = replace(

@@ -239,7 +239,7 @@ class ProcWatch:
         *at_edge*.
         """
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
-        box = self._look_at_box(at_s)
+        box, elsewhere_cpu_s = self._look_at_box(at_s), self._look_elsewhere(at_s)
         service = self._service.use()
         is_seen = service.worker_cpu_s_total > 0 or bool(service.workers)
         items = self._items.look(
@@ -292,8 +292,9 @@ class ProcWatch:
             master_cpu_s_total=service.master_cpu_s_total if is_seen else None,
             beside_delay_s_total=None if items is None or not is_seen else items.beside_delay_s_total,
             fixed_work_cpu_s_total=self._speed.total(at_s),
+            interrupt_s_total=0.0 if is_blind else self._interrupt_s(box),
             computing=computing,
-            elsewhere_cpu_s_total=self._look_elsewhere(at_s),
+            elsewhere_cpu_s_total=elsewhere_cpu_s,
             pss_bytes=self._pss_bytes() if closing or (at_s >= self._next_pss_s and not at_edge) else None,
         )
         if not (closing or at_edge):  # last, because it takes some milliseconds
@@ -319,6 +320,13 @@ class ProcWatch:
             self._elsewhere_cpu_s += max(0.0, found.used_since(before, at_s - before_s))
         self._before_elsewhere = at_s, found
         return self._elsewhere_cpu_s
+
+    def _interrupt_s(self, box: BoxTimes) -> float:
+        """Return the time of interrupts since boot, without that on the CPUs on which tuner may not run."""
+        if self._before_elsewhere is None:
+            return box.interrupts_s
+        _, elsewhere = self._before_elsewhere
+        return box.interrupts_s - elsewhere.interrupts_s
 
     def _look_at_backends(self, service: ServiceUse) -> float:
         total_s = self._backends.cpu_s_total(service.members)

@@ -23,6 +23,7 @@
 --   15 the speed of the host, as the CPU time of one fixed computation
 --   16 the noise of launches that take turns, from slice to slice
 --   17 the counted share of launches that take turns
+--   18 the time of interrupts that the kernel charges to no process; the CPU used outside the study's affinity
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch and a box get their end written into their row, and what a launch's
@@ -156,6 +157,8 @@ CREATE TABLE window (
   master_cpu_s       REAL,          -- the part of child_cpu_s that programs used which only start the workers
   beside_delay_s     REAL,          -- thread-seconds that these programs, and other threads of the workers, waited for a core
   fixed_work_cpu_s   REAL,          -- CPU seconds of one unit of fixed work, x seconds of the window: the speed of the host
+  interrupt_s        REAL,          -- CPU seconds of interrupts that are charged to no process; 0: the kernel charges all to processes
+  elsewhere_cpu_s    REAL,          -- CPU seconds used on CPUs on which tuner and the service may not run; NULL: none, or not measured
   -- Of the requests that tuner's load generator sent; NULL: it sends none. In an open loop latency counts from when a
   -- request was due. What failed counts as taking longest; 3600 stands for all that is longer, or has no end.
   -- What was under way at its end counts as taking longer than it had waited: tuner/core/domain/requests.py.
@@ -226,6 +229,8 @@ CREATE TABLE launch_sum (
   item_cpu_s         REAL,          -- the part of worker_cpu_s that threads used which work on items
   master_cpu_s       REAL,          -- the part of child_cpu_s that programs used which only start the workers
   beside_delay_s     REAL,          -- thread-seconds that these programs, and other threads of the workers, waited for a core
+  interrupt_s        REAL,          -- CPU seconds of interrupts that are charged to no process
+  elsewhere_cpu_s    REAL,          -- CPU seconds used on CPUs on which tuner and the service may not run
   n_void         INTEGER NOT NULL,  -- windows that do not count
   n_short        INTEGER NOT NULL,  -- of these: for memory pressure alone, and not at a rate
   void           TEXT,              -- JSON: how many windows by slug of table void_reason; NULL: none
@@ -340,6 +345,8 @@ CREATE TABLE usage (
   master_cpu_s_total       REAL,              -- the part of child_cpu_s_total that programs used which only start the workers
   beside_delay_s_total     REAL,              -- thread-seconds that these programs, and other threads of the workers, waited for a core
   fixed_work_cpu_s_total   REAL,              -- CPU seconds that one unit of fixed work each second would have taken
+  interrupt_s_total        REAL,              -- CPU seconds of interrupts that are charged to no process
+  elsewhere_cpu_s_total    REAL,              -- CPU seconds used on CPUs on which tuner and the service may not run
   PRIMARY KEY (window_id, n)
 ) STRICT, WITHOUT ROWID;
 

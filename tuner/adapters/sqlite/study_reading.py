@@ -136,7 +136,7 @@ def _has_wal(path: Path) -> bool:
 # The tables of a study file: of a new file, and the upgrade of an older one.
 
 
-_SUMS_SINCE = 12  #: version since which launches have all sums; versions 10 and 11 have fewer
+_SUMS_SINCE = 18  #: version since which launches have all sums; versions 10 to 17 have fewer
 
 
 def new_database(study: StudyRecord) -> bytes:

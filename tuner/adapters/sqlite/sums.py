@@ -140,6 +140,7 @@ _READ = (*_OF_LAUNCH, *_OWN, *_OTHERS, "is_told", *_VOID, *REQUESTS)
 _FIRST, _LAST = _READ.index("n_windows"), _READ.index("limited_load")
 _FAILED = _READ.index("n_failed")
 _FOREIGN, _STEAL, _TUNER = (_READ.index(name) for name in ("foreign_cpu_s", "steal_s", "tuner_cpu_s"))
+_INTERRUPTS = _READ.index("interrupt_s")
 _IS_TOLD, _N_VOID, _LATENCIES = (_READ.index(name) for name in ("is_told", "n_void", REQUESTS[0]))
 _told_in = itemgetter(*(_READ.index(name, _FIRST) for name in TOLD))
 _LARGEST = 1e15  #: limit for numbers in a file: `sqlite_checks`
@@ -157,7 +158,7 @@ def sum_rows(connection: sqlite3.Connection, launch_id: int | None = None) -> It
 
 
 def has_sums(connection: sqlite3.Connection) -> bool:
-    """Return whether the file has all sums that this tuner needs: versions 10 and 11 had fewer."""
+    """Return whether the file has all sums that this tuner needs: versions 10 to 17 had fewer."""
     return details.columns_of(connection, "launch_sum") >= set(_OTHERS)
 
 
@@ -183,7 +184,7 @@ def sums_of(kept: Iterable[Row]) -> tuple[list[LaunchTally], list[LaunchVoid]]:
             launch = LaunchTally(layout, (box, block), launch_id, *row[_FIRST : _LAST + 1])
             launch.n_failed = row[_FAILED]
             launch.foreign_cpu_s, launch.steal_s = row[_FOREIGN], row[_STEAL]
-            launch.tuner_cpu_s = row[_TUNER]
+            launch.tuner_cpu_s, launch.interrupt_s = row[_TUNER], row[_INTERRUPTS] or 0.0
             if row[_IS_TOLD]:
                 launch.sums = _told_in(row)
             if row[_LATENCIES] is not None:

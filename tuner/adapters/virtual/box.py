@@ -123,6 +123,7 @@ class VirtualWatch:
             item_cpu_s_total=busy_s * truth.worker_cores,
             master_cpu_s_total=0.0,
             beside_delay_s_total=0.0,
+            interrupt_s_total=0.0,
         )
 
 

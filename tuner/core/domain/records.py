@@ -59,7 +59,7 @@ class StudyRecord:
     limits: Mapping[str, float] = field(default_factory=dict)
     #: most layouts that are started at once and take turns; 1: launches run one after the other
     n_resident: int = 1
-    schema_version: int = 17
+    schema_version: int = 18
 
     @property
     def horizon_s(self) -> float:

@@ -95,6 +95,11 @@ class ClockTotals:
     beside_delay_s_total: float | None = _clock(12)
     #: CPU time of one unit of fixed work per second, which shows the speed of the host
     fixed_work_cpu_s_total: float | None = _clock(15)
+    #: time of interrupts on the measured CPUs that the kernel charges to no process; 0: it charges all
+    interrupt_s_total: float | None = _clock(18)
+    #: CPU time used on CPUs on which tuner and the service may not run, and which share no physical core with
+    #: theirs; None: there are none, or it is not measured
+    elsewhere_cpu_s_total: float | None = _clock(18)
 
 
 @dataclass(slots=True)
@@ -131,6 +136,9 @@ class WindowClocks(WindowFacts):
     beside_delay_s: float | None = _clock(12)
     #: CPU time of one unit of fixed work, times the length of the window in seconds; smaller on a faster host
     fixed_work_cpu_s: float | None = _clock(15, is_summed=False)
+    interrupt_s: float | None = _clock(18)  #: time of interrupts that the kernel charges to no process
+    #: CPU time of other processes and backends on CPUs on which tuner and the service may not run
+    elsewhere_cpu_s: float | None = _clock(18)
 
 
 class Clock(NamedTuple):
@@ -236,9 +244,6 @@ class Usage(ClockTotals):
     n_threads_most: int | None = field(default=None, metadata={"stored": False})
     #: computing threads in addition to the layout's, since the previous usage; None: not judged; not stored
     computing: Computing | None = field(default=None, metadata={"stored": False})
-    #: part of box_cpu_s_total used on CPUs on which tuner and the service may not run, and which share no
-    #: physical core with theirs; None: there are none, or it is not measured; not stored
-    elsewhere_cpu_s_total: float | None = field(default=None, metadata={"stored": False})
 
     @property
     def foreign_cpu_s_total(self) -> float:

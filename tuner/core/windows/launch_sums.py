@@ -65,6 +65,7 @@ class LaunchTally:
     foreign_cpu_s: float = 0.0  #: CPU time of other processes
     steal_s: float = 0.0  #: time that the hypervisor gave to other guests
     tuner_cpu_s: float = 0.0  #: CPU time of tuner, with its load generator
+    interrupt_s: float = 0.0  #: time of interrupts that the kernel charges to no process
     heat: int | None = None  #: number of the group in its block with which it took turns; None: it ran alone
     is_load_of_host: bool = False  #: whether its load counts all tasks of the host; False also: not known
 
@@ -212,6 +213,7 @@ def tally(windows: Iterable[WindowRecord]) -> Sums:
         launch.foreign_cpu_s += window.foreign_cpu_s
         launch.steal_s += window.steal_s
         launch.tuner_cpu_s += window.tuner_cpu_s
+        launch.interrupt_s += window.interrupt_s or 0.0
         pss_bytes = window.pss_bytes
         if pss_bytes is not None:
             launch.pss_bytes += pss_bytes

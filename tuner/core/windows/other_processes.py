@@ -105,11 +105,12 @@ def _most_lost(layout: Layout, launches: Sequence[LaunchTally], study: StudyReco
     foreign = sum(map(_foreign_s, launches)) / length_s
     own = sum(one.cpu_s + one.backend_cpu_s for one in launches) / length_s
     tuner = sum(one.tuner_cpu_s for one in launches) / length_s
+    interrupts = max(0.0, sum(one.interrupt_s for one in launches)) / length_s
     cores = _host_cores(study) - study.provenance.n_outside_cpus
     if n_elsewhere := study.provenance.n_cpus_elsewhere:
         stolen = max(0.0, sum(one.steal_s for one in launches)) / length_s
         foreign = max(foreign - n_elsewhere, min(foreign, foreign_limit_of(study) + stolen))
-    if own + tuner + foreign < FULL_RATIO * cores:
+    if own + tuner + interrupts + foreign < FULL_RATIO * cores:
         return 0.0
     foreign = max(0.0, foreign - room_in(study))
     n_threads = layout.total_threads

@@ -242,6 +242,7 @@ def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
         "others_cores": one.others_cores,
         "backend_cores": one.backend_cores,
         "tuner_cores": one.tuner_cores,
+        "interrupt_cores": one.interrupt_cores,
         "beside_cores": one.beside_cores,
         "memory": one.memory,
         "measured_s": seen.length_s,

@@ -74,8 +74,9 @@ class Clocks:
     backend_cpu_s: float = (
         0.0  #: CPU time of the backends named in the config; an item waits for it, as for a child's
     )
-    foreign_cores: float = 0.0  #: cores used by other processes, tuner and the hypervisor
+    foreign_cores: float = 0.0  #: cores used by other processes, tuner, interrupts and the hypervisor
     tuner_cores: float = 0.0  #: part of foreign_cores used by tuner and its load generator
+    interrupt_cores: float = 0.0  #: part of foreign_cores used by interrupts that are charged to no process
     strangers_cores: float = (
         0.0  #: cores used by other processes anywhere on the host, which are active tasks too
     )
@@ -105,8 +106,7 @@ class Spare(NamedTuple):
     """Cores of the host that the service of a study cannot use, but other processes can."""
 
     by_cores: float = 0.0  #: because of ``--cores``; tuner and its load generator can use them too
-    by_quota: float = 0.0  #: because of a container's CPU quota, which also limits tuner
-    by_affinity: float = 0.0  #: CPUs on which neither tuner nor the service may run, but other processes may
+    by_quota: float = 0.0  #: because of a container's CPU quota, which limits tuner, but not interrupts
 
 
 NO_SPARE = Spare()
@@ -116,9 +116,7 @@ def spare_cores_of(study: StudyRecord) -> Spare:
     """Return the spare cores of *study*. In a container, only its own CPUs are measured."""
     whole = study.provenance.usable_physical_cores or 0.0
     by_cores = study.box_cores - study.cores if study.is_held else 0.0
-    if study.provenance.in_container:
-        return Spare(by_cores, by_quota=max(0.0, whole - study.box_cores))
-    return Spare(by_cores, by_affinity=study.provenance.n_outside_cpus)
+    return Spare(by_cores, max(0.0, whole - study.box_cores) if study.provenance.in_container else 0.0)
 
 
 def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare: Spare = NO_SPARE) -> Clocks:
@@ -129,8 +127,9 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare: Sp
 
     The CPU of other processes is known for the whole host only. If it has *spare* cores, only the CPU beyond
     these is charged to the service's cores: the same share of other processes and of backends, as their cores
-    are not known. An item waits asleep for the rest of its backend's CPU. Beyond a quota or an affinity, only
-    unknown processes are assumed to run, because backends may have the affinity of the service.
+    are not known. An item waits asleep for the rest of its backend's CPU. CPUs outside an affinity are
+    measured, and are used by other processes and backends only. The time of interrupts is known for the CPUs
+    that tuner may use, so it is charged like that of tuner, but not to a quota that has room.
     """
     worker_s, child_s = window.worker_cpu_s, window.child_cpu_s
     source: Source = "kernel"
@@ -142,10 +141,16 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare: Sp
         worker_s = max(told_s, window.service_cpu_s - of_children_s)
     elif worker_s is None:
         source = "service"
-    strangers_s = window.foreign_cpu_s
-    strangers_s -= min(max(0.0, strangers_s), (spare.by_quota + spare.by_affinity) * window.length_s)
+    strangers_s, interrupts_s = window.foreign_cpu_s, max(0.0, window.interrupt_s or 0.0)
+    beyond_quota_s = spare.by_quota * window.length_s
+    strangers_there_s = min(max(0.0, strangers_s), beyond_quota_s)
+    strangers_s -= strangers_there_s
+    interrupts_s -= min(interrupts_s, beyond_quota_s - strangers_there_s)
     backend_s = max(0.0, window.backend_cpu_s)
-    others_s = max(0.0, strangers_s + window.tuner_cpu_s + window.steal_s)
+    anywhere_s, elsewhere_s = max(0.0, strangers_s) + backend_s, max(0.0, window.elsewhere_cpu_s or 0.0)
+    inside_ratio = max(0.0, 1 - elsewhere_s / anywhere_s) if anywhere_s else 1.0
+    strangers_s, backend_s = min(strangers_s, inside_ratio * strangers_s), inside_ratio * backend_s
+    others_s = max(0.0, strangers_s + window.tuner_cpu_s + interrupts_s + window.steal_s)
     beside_s = others_s + backend_s
     charged_ratio = max(0.0, 1 - spare.by_cores * window.length_s / beside_s) if beside_s else 1.0
     active = window.n_active_mean
@@ -172,6 +177,7 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare: Sp
         backend_cpu_s=charged_ratio * backend_s,
         foreign_cores=charged_ratio * others_s / window.length_s,
         tuner_cores=charged_ratio * min(max(0.0, window.tuner_cpu_s), others_s) / window.length_s,
+        interrupt_cores=charged_ratio * min(interrupts_s, others_s) / window.length_s,
         # under a quota, in a container, tasks of other processes are not counted
         strangers_cores=0.0 if spare.by_quota else max(0.0, window.foreign_cpu_s / window.length_s),
         n_active=window.n_active_from_load1 if active is None else active,

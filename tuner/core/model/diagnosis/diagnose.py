@@ -8,9 +8,9 @@ is possible (utilization law). So, by the CPU clocks of a layout's windows:
 - If no station is so busy, more threads would help: the layout waits. It waits for something that items share
   (a backend) if its threads spend more of their time on that than on anything else: in uninterruptible waits
   (disks, NFS), or longer in waits than an item alone.
-- Other processes on the host give way to a service that needs more. If they use more of the full cores than
-  the service does, the cores are a bottleneck only if its threads wait for them for 1 - `BUSY` of their time
-  or more.
+- Other processes on the host give way to a service that needs more, but interrupts do not. If these processes
+  use more of the full cores than the service does, the cores are a bottleneck only if its threads wait for
+  them for 1 - `BUSY` of their time or more.
 - The backends that the config names work for the items, on the same cores: their CPU fills these as that of
   children does, and meanwhile a thread sleeps.
 - The load generator's connections are the bottleneck if no station is busy and they leave the service without
@@ -75,9 +75,10 @@ class Diagnosis:
     #: None: unknown
     gain_ratio: float | None
     cores: float  #: number of cores available to the layout
-    others_cores: float  #: part of the cores that other processes, tuner and backends used
+    others_cores: float  #: part of the cores that other processes, tuner, interrupts and backends used
     backend_cores: float  #: part of others_cores used by the backends named in the config
     tuner_cores: float = 0.0  #: part of others_cores used by tuner and its load generator
+    interrupt_cores: float = 0.0  #: part of others_cores used by interrupts that are charged to no process
     backend_elsewhere_cores: float = 0.0  #: cores that these backends used outside those of the service
     memory: str | None = None  #: reason why memory is a bottleneck, in words; None: it is not
     load: Loaded | None = None  #: load by the load generator; None: it sends no requests
@@ -122,14 +123,14 @@ def diagnose_one(
     shares = _shares(seen, machine, expected, levels)
     amounts = {name: figure.value for name, figure in shares.items()}
     gain_ratio = None if expected is None else expected.gain_ratio
-    if levels["cores"] >= BUSY and seen.others_cpu_s > seen.items_cpu_s:
+    if levels["cores"] >= BUSY and seen.others_cpu_s - seen.interrupt_s > seen.items_cpu_s:
         # threads that deal items out, send requests or answer queries may wait for a core, too: waits longer
         # than those of an item alone do not show that items share a resource
         amounts["elsewhere"] = amounts.get("elsewhere", 0.0) + amounts.pop("contended", 0.0)
         gain_ratio = None  # the CPU that other processes would leave to more threads is not known
         line = _whole_line(seen, shares.get("core_line"), is_modelled=expected is not None)
         if line is not None and _makes_way(seen, line, amounts.get("python", 0.0)):
-            levels["cores"] = seen.items_cpu_s / (seen.length_s * machine.cores)
+            levels["cores"] = (seen.items_cpu_s + seen.interrupt_s) / (seen.length_s * machine.cores)
     if seen.load is not None and seen.load.takes_many:
         gain_ratio = None  # the model has one request per thread
     what = find_bottlenecks(
@@ -149,6 +150,7 @@ def diagnose_one(
         others_cores=seen.others_cores + seen.backend_cpu_s / seen.length_s,
         backend_cores=seen.backend_cpu_s / seen.length_s,
         tuner_cores=seen.tuner_cpu_s / seen.length_s,
+        interrupt_cores=seen.interrupt_s / seen.length_s,
         backend_elsewhere_cores=seen.backend_elsewhere_s / seen.length_s,
         memory=seen.memory,
         shape=seen.shape,

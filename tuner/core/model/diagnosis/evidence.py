@@ -60,9 +60,10 @@ class Evidence:
     n_items: int  #: all finished items, including failed ones; above 0
     own_cpu_s: float  #: CPU time of the worker processes themselves
     child_cpu_s: float  #: CPU time of the children that items started
-    #: CPU time of other processes on the cores, including tuner and steal time
+    #: CPU time of other processes on the cores, including tuner, interrupts and steal time
     others_cpu_s: float = 0.0
     tuner_cpu_s: float = 0.0  #: part of others_cpu_s used by tuner and its load generator
+    interrupt_s: float = 0.0  #: part of others_cpu_s used by interrupts that are charged to no process
     #: CPU time on the cores of the backends named in the config, for which items wait
     backend_cpu_s: float = 0.0
     backend_elsewhere_s: float = 0.0  #: CPU time of these backends on cores that the service may not use
@@ -108,7 +109,7 @@ class Evidence:
 
     @property
     def others_cores(self) -> float:
-        """Return the cores that other processes used, including tuner."""
+        """Return the cores that other processes used, including tuner and interrupts."""
         return max(0.0, self.others_cpu_s / self.length_s)
 
     @property
@@ -261,6 +262,7 @@ def _evidence(
         child_cpu_s=clocks.child_cpu_s or 0.0,
         others_cpu_s=clocks.foreign_cores * clocks.length_s,
         tuner_cpu_s=clocks.tuner_cores * clocks.length_s,
+        interrupt_s=clocks.interrupt_cores * clocks.length_s,
         backend_cpu_s=clocks.backend_cpu_s,
         backend_elsewhere_s=max(0.0, summed.backend_cpu_s - clocks.backend_cpu_s),
         run_delay_s=clocks.run_delay_s,

@@ -102,10 +102,14 @@ def _cores(of: Diagnosis) -> str:
 
 
 def _others(of: Diagnosis) -> str:
-    """Return which other programs use the cores, most first; empty if they use hardly any."""
+    """Return the other users of the cores, most first; empty if they use hardly any."""
     own = "tuner's own processes" if of.load is None else "tuner and its load generator"
-    rest = of.others_cores - of.backend_cores - of.tuner_cores
-    used = {"the backends of the config": of.backend_cores, own: of.tuner_cores, "other processes": rest}
+    known = {
+        "the backends of the config": of.backend_cores,
+        own: of.tuner_cores,
+        "interrupts": of.interrupt_cores,
+    }
+    used = {**known, "other processes": of.others_cores - sum(known.values())}
     shown = sorted(((n, name) for name, n in used.items() if n > of.cores * _OTHERS), reverse=True)
     return ", ".join(
         f"{name} {pluralize(n, 'core', '.2g')}" if at else f"{name} use {pluralize(n, 'core', '.2g')}"
