@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log, sqrt
+from math import sqrt
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -22,13 +22,13 @@ from tuner.core.planning.forecast import (
     Saving,
     SimulatedStudy,
     cost_of,
-    draw_surfaces,
     limiting,
     questions,
     savings,
     simulate,
 )
-from tuner.core.planning.pilot import PilotLevel, pilot_of, slices_square
+from tuner.core.planning.pilot import pilot_of, slices_square
+from tuner.core.planning.plausible import PlausibleStudy
 from tuner.core.planning.replay import ReplayJob, replay
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.suite import Suite, SuiteNoise
@@ -54,7 +54,7 @@ def measured(noise: Noise, seed: int = 3, **asked: Any) -> MemoryStore:
 
 
 def basis(noise: SuiteNoise, surface: tuple[float, ...], **changes: Any) -> Basis:
-    usual = Basis(GRID, (surface,) * 40, noise, 30.0, 60.0, 600.0, 0.95, 4, 1)
+    usual = Basis(GRID, (PlausibleStudy(surface, noise, noise),) * 40, 30.0, 60.0, 600.0, 0.95, 4, 1)
     return replace(usual, **changes)
 
 
@@ -111,20 +111,6 @@ def test_a_pilot_that_is_too_short_says_how_long_it_takes() -> None:
     assert len(pilot_study(whole, 220.0).layouts) == 2
 
 
-def test_surfaces_go_through_what_was_measured() -> None:
-    known = {Layout(1, 4): PilotLevel(log(100.0), 0.001), Layout(4, 1): PilotLevel(log(150.0), 0.02)}
-    rows = draw_surfaces(GRID, known, 400, seed=1)
-    at = GRID.index(Layout(1, 4)), GRID.index(Layout(4, 1)), GRID.index(Layout(2, 2))
-
-    sure, less_sure, unseen = ([log(row[place]) for row in rows] for place in at)
-    assert fmean(sure) == pytest.approx(log(100.0), abs=0.001)
-    assert stdev(sure) < 0.002
-    assert fmean(less_sure) == pytest.approx(log(150.0), abs=0.01)
-    assert 0.01 < stdev(less_sure) < 0.03
-    assert stdev(unseen) > 0.03
-    assert rows == draw_surfaces(GRID, known, 400, seed=1)
-
-
 def test_hours_are_those_of_a_replay_with_the_same_noise() -> None:
     noise = SuiteNoise(launch_sd=0.015, sample_sd_1s=0.25)
     surface = tuple(100.0 + 3 * layout.processes for layout in GRID)
@@ -165,10 +151,8 @@ def test_what_limits_a_study_is_the_noise_that_it_has(noise: SuiteNoise, launch_
 
 
 def test_the_same_row_gives_the_same_course() -> None:
-    on = basis(
-        SuiteNoise(launch_sd=0.02, sample_sd_1s=0.3, drift_sd=0.03, drift_ar1_per_600s=0.85), (100.0,) * 8
-    )
-    on = replace(on, layouts=GRID[:8], surfaces=((100.0,) * len(GRID[:8]),))
+    noise = SuiteNoise(launch_sd=0.02, sample_sd_1s=0.3, drift_sd=0.03, drift_ar1_per_600s=0.85)
+    on = basis(noise, (100.0,) * len(GRID[:8]), layouts=GRID[:8])
 
     assert simulate(on, ForecastOptions("calibrated", 0.02), 0) == simulate(
         on, ForecastOptions("calibrated", 0.02), 0
@@ -250,7 +234,7 @@ def plan_in_turns(n_layouts: int, times: int = 10, **more: Any) -> Plan:
     asked = ForecastOptions("strict", 0.02)
     order = Order("virtual", GRID, "strict", 0.02, 0.95)
     slices = SlicesForecast(n_layouts, cost if n_layouts > 1 else None, **more)
-    return Plan(order, pilot, {asked: cost}, (), 60.0, 600.0, 1.0, slices=slices)
+    return Plan(order, pilot, {asked: cost}, (), 60.0, 600.0, 1.0, 0.0, slices=slices)
 
 
 def test_a_plan_in_turns_says_how_many_layouts_and_the_time() -> None:
@@ -288,7 +272,9 @@ def test_the_noise_of_windows_in_turns_is_what_layouts_do_not_share(host_sd: flo
     assert pilot is not None
     assert pilot.window is not None
     assert ranked == (pilot.launch, pilot.window)
-    own, alone = pilot.noise.sample_sd_1s, pilot.noise_alone.sample_sd_1s
+    assert pilot.squares.second is not None
+    assert pilot.squares.second_alone is not None
+    own, alone = sqrt(pilot.squares.second.value), sqrt(pilot.squares.second_alone.value)
     # items are whole numbers, which adds to the noise of a second, 0.02; the host also changes within a round
     assert 0.02 < own < (0.15 if host_sd else 0.035)
     assert (alone > 2 * own) == (host_sd > 0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout, whole_cores
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
     from tuner.core.domain.strategy import Kind, Slices
     from tuner.core.planning.forecast import Basis, ForecastOptions, SimulatedStudy
     from tuner.core.planning.pilot import Pilot
+    from tuner.core.planning.plausible import Array
+    from tuner.ports import Store
     from tuner.reports.plan import Order, Plan, SlicesForecast
 
 COMPUTES_S = 20.0  #: time limit of the simulations; the forecast uses those finished by then
-N_SURFACES = 100  #: largest number of simulated surfaces
+N_STUDIES = 100  #: largest number of simulated studies per question; twice as many of the requested one
 _PILOT = 600.0
 
 
@@ -92,7 +96,9 @@ def forecast_of(file: Path, slices: Slices | None = None) -> tuple[StudyRecord, 
     with stores.open_store(file, read_only=True) as store:
         record, known_race = store.study(), recalled_race(store)
         pilot, has_wrong_slices = read_pilot(store, known_race), not counts_slices(store, known_race)
-    asked = _asked(record)
+        asked = _asked(record)
+        layouts = _layouts(record, asked)
+        predicted = None if pilot is None else _predicted(store, record, [*layouts, *pilot.levels])
     if slices is not None:
         asked = asked.model_copy(update={"slices": slices})
     kind: Kind = asked.kind or "strict"
@@ -102,13 +108,13 @@ def forecast_of(file: Path, slices: Slices | None = None) -> tuple[StudyRecord, 
             f"{file} has no layout with two launches, so neither the variation between launches nor the"
             " duration of a study can be estimated."
         )
-        order = Order(record.service, _layouts(record, asked), kind, within, asked.confidence)
+        order = Order(record.service, layouts, kind, within, asked.confidence)
         return record, Unknown(order, why)
     if has_wrong_slices and slices is None:
         n_resident, why_not = 1, slices_were_wrong(visible(file.name))
     else:
         n_resident, why_not = turns_of(record, file, slices)
-    basis = _basis(record, asked, pilot, n_resident)
+    basis = _basis(record, asked, layouts, pilot, predicted, n_resident)
     began_s = time.monotonic()
     courses = _simulated(basis, questions(kind, within, in_turns=basis.n_resident > 1))
     known = {question: list(rows.values()) for question, rows in courses.items() if rows}
@@ -125,6 +131,7 @@ def forecast_of(file: Path, slices: Slices | None = None) -> tuple[StudyRecord, 
         min_window_s=basis.min_window_s,
         max_window_s=basis.max_window_s,
         computed_s=time.monotonic() - began_s,
+        drift_sd=sqrt(fmean(one.noise.drift_sd**2 for one in basis.studies)),
         grows=_growth(file, record, basis.layouts),
         slices=_slices(
             record, asked, basis, why_not, known.get(ForecastOptions(kind, within, in_turns=True))
@@ -206,16 +213,49 @@ def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
     )
 
 
-def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot, n_resident: int) -> Basis:
-    from tuner.core.defaults import SHORTEST_IN_TURNS_S, SHORTEST_WINDOW_S
-    from tuner.core.planning.forecast import Basis, draw_surfaces
+def _predicted(store: Store, record: StudyRecord, layouts: Sequence[Layout]) -> Array | None:
+    """Return items/s of *layouts* by the queueing model for possible demands, (demands, layouts).
 
-    layouts = _layouts(record, asked)
+    None: a variant cannot be calibrated on the study, or the study's figure is not throughput.
+    """
+    import numpy as np
+
+    from tuner.core.errors import ConfigError
+    from tuner.core.model.prediction.trust import draw_throughputs
+    from tuner.study.calibration_run import read_calibration
+
+    if record.objective != "throughput":
+        return None
+    drawn: dict[str, Iterator[Array]] = {}
+    n_draws = []
+    for variant in dict.fromkeys(layout.variant for layout in layouts):
+        try:
+            one = read_calibration(store, "the study", variant=variant)
+        except ConfigError:  # for example none of its layouts was measured: then other draws are used
+            return None
+        found, own = one.calibration, [layout for layout in layouts if layout.variant == variant]
+        rows = draw_throughputs(found.profile, found.draws, one.seen, own, term_draws=found.term_draws)
+        drawn[variant] = iter(rows.T)
+        n_draws.append(len(rows))
+    return np.array([next(drawn[layout.variant])[: min(n_draws)] for layout in layouts]).T
+
+
+def _basis(
+    record: StudyRecord,
+    asked: StudySettings,
+    layouts: Sequence[Layout],
+    pilot: Pilot,
+    predicted: Array | None,
+    n_resident: int,
+) -> Basis:
+    from tuner.core.defaults import SHORTEST_IN_TURNS_S, SHORTEST_WINDOW_S
+    from tuner.core.planning.forecast import Basis
+    from tuner.core.planning.plausible import draw_studies
+
     shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
     return Basis(
-        layouts=layouts,
-        surfaces=tuple(draw_surfaces(layouts, pilot.levels, N_SURFACES, asked.seed)),
-        noise=pilot.noise_alone,
+        layouts=tuple(layouts),
+        studies=tuple(draw_studies(layouts, pilot, predicted, 2 * N_STUDIES, asked.seed)),
         launch_s=pilot.launch_s,
         min_window_s=shortest_s,
         max_window_s=asked.window,
@@ -224,7 +264,6 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot, n_resident: 
         seed=asked.seed,
         n_resident=n_resident,
         min_window_in_turns_s=asked.min_window or min(SHORTEST_IN_TURNS_S, asked.window),
-        noise_in_turns=pilot.noise,
     )
 
 
@@ -236,7 +275,11 @@ def _simulated(
     from tuner.adapters.processes.worker_processes import each_in_processes
 
     found: dict[ForecastOptions, dict[int, SimulatedStudy]] = {question: {} for question in asked}
-    tasks = [(question, row) for row in range(N_SURFACES) for question in asked]
+    tasks = [
+        task
+        for row in range(N_STUDIES)
+        for task in [*((question, row) for question in asked), (asked[0], N_STUDIES + row)]
+    ]
     began_s = time.monotonic()
     n_processes = whole_cores(usable_cores().count)
     for (question, row), course in zip(

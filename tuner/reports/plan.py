@@ -72,6 +72,7 @@ class Plan:
     min_window_s: float
     max_window_s: float
     computed_s: float
+    drift_sd: float  #: drift of the host over hours in the simulated studies, root mean square
     grows: str | None = None  #: sentence that the grid of the study may grow; None: it will not grow
     slices: SlicesForecast | None = None  #: None: not requested
 
@@ -211,7 +212,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
             "launch": _estimate(pilot.launch),
             "window": _estimate(pilot.window),
             "drift": _estimate(pilot.drift),
-            "drift_simulated": pilot.drift_sd,
+            "drift_simulated": plan.drift_sd,
         },
         "costs": [
             {
@@ -296,17 +297,18 @@ def _cautions(plan: Plan, asked: Cost) -> list[str]:
     unseen = [layout for layout in plan.order.layouts if layout not in pilot.levels]
     if unseen:
         found.append(
-            f"{len(unseen)} of the layouts were not launched: their throughput is interpolated, smooth in"
-            " processes and threads, from the launched ones."
+            f"{len(unseen)} of the layouts were not launched: the simulated studies have throughputs of them"
+            " that are plausible after those of the launched ones."
         )
     high = pilot.launch.high
     if high is not None and pilot.launch.mean is not None and high > 2 * max(pilot.launch.mean, 1e-9):
         found.append(
             f"Launch noise is estimated from {pluralize(pilot.n_launches, 'launch')} only, and may be"
-            f" {percent(high)}: hours grow about as its square. A longer pilot is more precise."
+            f" {percent(high)}: hours grow about as its square. The simulated studies have different launch"
+            " noise that agrees with the pilot. A longer pilot is more precise."
         )
     found.append(
-        f"A pilot cannot show drift slower than itself; simulated: {percent(pilot.drift_sd)} over"
+        f"A pilot cannot show drift slower than itself; simulated: {percent(plan.drift_sd)} over"
         f" {DRIFT_TAU_S / 3600:g} h."
         if pilot.drift is not None
         else "One block cannot show drift; none is simulated."

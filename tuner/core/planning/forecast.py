@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import ceil, inf, sqrt
 from random import Random
 from statistics import fmean, stdev
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Kind, Strategy
-from tuner.core.planning.pilot import PilotLevel
+from tuner.core.planning.plausible import PlausibleStudy
 from tuner.core.planning.replay import run
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies import make_strategy
-from tuner.core.search.suite import Suite, SuiteNoise
+from tuner.core.search.suite import Suite
 from tuner.core.stats.quantiles import student_t_quantile
 
 MARGINS = (0.01, 0.02, 0.05)
@@ -53,8 +49,7 @@ class Basis:
     """The input of the simulated races; small enough to be sent to another process."""
 
     layouts: tuple[Layout, ...]
-    surfaces: tuple[tuple[float, ...], ...]  #: items/s, one row per surface, in the order of *layouts*
-    noise: SuiteNoise  #: of layouts that run one after the other
+    studies: tuple[PlausibleStudy, ...]
     launch_s: float
     min_window_s: float
     max_window_s: float
@@ -63,7 +58,6 @@ class Basis:
     seed: int
     n_resident: int = 1  #: most layouts that take turns; 1: they cannot take turns
     min_window_in_turns_s: float = 0.0
-    noise_in_turns: SuiteNoise | None = None  #: of layouts that take turns; None: as *noise*
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +127,9 @@ def questions(kind: Kind, within: float, *, in_turns: bool = False) -> list[Fore
 
 
 def simulate(basis: Basis, question: ForecastOptions, row: int) -> SimulatedStudy:
-    """Simulate one study on surface *row*; all questions get the same random noise."""
-    noise, launch_s, surface = basis.noise, basis.launch_s, basis.surfaces[row]
-    if question.in_turns and basis.noise_in_turns is not None:
-        noise = basis.noise_in_turns
+    """Simulate study *row* of *basis*; all questions get the same random numbers."""
+    study, launch_s = basis.studies[row], basis.launch_s
+    noise, surface = study.noise_in_turns if question.in_turns else study.noise, study.surface
     match question.halved:
         case "launch":
             noise = replace(noise, launch_sd=noise.launch_sd / 2)
@@ -221,80 +214,3 @@ def limiting(found: Iterable[Saving]) -> tuple[Saving, ...]:
 def _chance(one: Saving) -> float:
     """Return the largest saving that chance explains; a single study shows none."""
     return student_t_quantile((1 + SURE) / 2, one.n - 1) * one.se if one.n > 1 else inf
-
-
-# Plausible throughput surfaces of a service, given the measured levels of some layouts.
-
-
-_REACHES = (1.0, 2.0, 4.0)  #: distance in logarithms of P and T over which layouts are similar
-#: standard deviation of the smooth part of the surface, in logarithms of throughput
-_SWINGS = (0.1, 0.3, 1.0)
-#: standard deviation of each layout's own deviation, in logarithms of throughput
-_OWN = (0.005, 0.01, 0.02, 0.04)
-_LEVEL_SD = 10.0  #: standard deviation of the mean, which is unknown beforehand
-
-
-def draw_surfaces(
-    layouts: Sequence[Layout], known: Mapping[Layout, PilotLevel], n: int, seed: int
-) -> list[tuple[float, ...]]:
-    """Draw *n* surfaces over *layouts*: items per second, in the order of *layouts*.
-
-    *known* must have at least one layout, and may have layouts that are not in *layouts*.
-    """
-    generator = np.random.Generator(np.random.PCG64(seed))
-    measured = list(known)
-    values = np.array([known[layout].log_value for layout in measured])
-    centre = float(values.mean())
-    errors = np.diag([max(known[layout].se, 1e-6) ** 2 for layout in measured])
-    choices = list(product(_REACHES, _SWINGS, _OWN))
-    fits = [_Fit(layouts, measured, values - centre, errors, *choice) for choice in choices]
-    evidence = np.array([fit.evidence for fit in fits])
-    weights = np.exp(evidence - evidence.max())
-    chosen = generator.choice(len(fits), size=n, p=weights / weights.sum())
-    return [tuple(np.exp(centre + fits[int(k)].draw(generator)).tolist()) for k in chosen]
-
-
-class _Fit:
-    """A Gaussian process with given parameters, fitted to the measured layouts."""
-
-    def __init__(
-        self,
-        layouts: Sequence[Layout],
-        measured: Sequence[Layout],
-        values: NDArray[np.float64],
-        errors: NDArray[np.float64],
-        reach: float,
-        swing: float,
-        own: float,
-    ) -> None:
-        joint = _covariance([*layouts, *measured], reach, swing, own)
-        n = len(layouts)
-        inner = joint[n:, n:] + errors
-        root = np.linalg.cholesky(inner)
-        scaled = np.linalg.solve(root, values)
-        self.evidence = float(-0.5 * scaled @ scaled - np.log(np.diag(root)).sum())
-        across = np.linalg.solve(root, joint[n:, :n])
-        self._mean = across.T @ scaled
-        self._rest = joint[:n, :n] - across.T @ across
-        self._root: NDArray[np.float64] | None = None
-
-    def draw(self, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Draw one surface of logarithms."""
-        if self._root is None:
-            values, vectors = np.linalg.eigh(self._rest)
-            self._root = vectors * np.sqrt(np.maximum(values, 0.0))
-        surface: NDArray[np.float64] = self._mean + self._root @ generator.standard_normal(len(self._mean))
-        return surface
-
-
-def _covariance(layouts: Sequence[Layout], reach: float, swing: float, own: float) -> NDArray[np.float64]:
-    p = np.log([layout.processes for layout in layouts])
-    t = np.log([layout.threads for layout in layouts])
-    square = ((p[:, None] - p) ** 2 + (t[:, None] - t) ** 2) / reach**2
-    covariance = swing**2 * np.exp(-square / 2) + _LEVEL_SD**2
-    same = np.array([[float(one == other) for other in layouts] for one in layouts])
-    variant = np.array([[float(one.variant != other.variant) for other in layouts] for one in layouts])
-    # Each variant of a layout has its own level, as different from the others as levels of layouts may be.
-    covariance -= variant * swing**2 * np.exp(-square / 2) / 2
-    found: NDArray[np.float64] = covariance + own**2 * same
-    return found

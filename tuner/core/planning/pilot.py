@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, fsum, log, sqrt
+from math import exp, fsum, log
 from statistics import fmean
 
 from tuner.core.defaults import CONFIDENCE
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, WindowRecord
 from tuner.core.ranking.anova import blocks_of, launch_value
-from tuner.core.search.suite import DRIFT_STEP_S, SuiteNoise
 from tuner.core.stats.interval import Estimate, LaunchMean
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 from tuner.core.stats.variance import MeanSquare, estimate_noise, estimate_sd, estimate_sd_beyond
@@ -24,10 +23,35 @@ DRIFT_TAU_S = 3600.0  #: assumed time constant of the host's drift, which a pilo
 
 @dataclass(frozen=True, slots=True)
 class PilotLevel:
-    """A layout's level: the logarithm of items per second (or per CPU second), and its standard error."""
+    """A layout's level: the logarithm of items per second (or per CPU second)."""
 
     log_value: float
-    se: float
+    n_launches: int
+
+
+@dataclass(frozen=True, slots=True)
+class DriftSquare:
+    """The variance between blocks."""
+
+    square: MeanSquare
+    per_variance: float  #: what one unit of the variance of the drift over hours adds to its expectation
+
+
+@dataclass(frozen=True, slots=True)
+class Squares:
+    """The mean squares of a pilot: variances of the logarithm of throughput."""
+
+    residual: MeanSquare  #: of a launch, around layout and block
+    #: of a window, around its launch; None: no launch has two windows, or launches took turns
+    windows: MeanSquare | None
+    #: of one second, by what varies within a window, without the changes that launches in turns shared; None:
+    #: not separable from the noise of launches
+    second: MeanSquare | None
+    second_alone: MeanSquare | None  #: the same with these changes; None: as *second*
+    window_s: float  #: mean length of a window
+    per_window: float  #: mean of 1 / the number of windows of a launch
+    per_second: float  #: mean of 1 / the length of a launch in seconds
+    drift: DriftSquare | None = None  #: None: there was one block
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +64,13 @@ class Pilot:
     window: Estimate | None
     launch: Estimate  #: noise between launches; includes the noise of windows if *window* is None
     drift: Estimate | None  #: drift of the host between blocks; None: there was one block
-    #: drift of the host over hours in the simulation, from *drift* and the assumed DRIFT_TAU_S
-    drift_sd: float
+    squares: Squares
     window_s: float  #: mean length of a window
     launch_s: float  #: time of a launch without its windows, seconds
     n_windows: int
     n_launches: int
     n_blocks: int
     confidence: float
-    #: noise of a window of *window_s* that other layouts do not share; None: as *window*
-    window_alone: Estimate | None = None
-
-    @property
-    def noise(self) -> SuiteNoise:
-        """The noise for a simulation.
-
-        Noise within a launch is assumed to average out over time: four times the length has half the noise.
-        """
-        return self._noise(self.window)
-
-    @property
-    def noise_alone(self) -> SuiteNoise:
-        """The same for layouts that run one after the other, whose windows share no changes."""
-        return self._noise(self.window if self.window_alone is None else self.window_alone)
-
-    def _noise(self, of_window: Estimate | None) -> SuiteNoise:
-        window = 0.0 if of_window is None else of_window.mean or 0.0
-        return SuiteNoise(
-            launch_sd=self.launch.mean or 0.0,
-            sample_sd_1s=window * sqrt(self.window_s),
-            drift_sd=self.drift_sd,
-            drift_ar1_per_600s=exp(-DRIFT_STEP_S / DRIFT_TAU_S),
-        )
 
 
 def pilot_of(
@@ -91,8 +90,7 @@ def pilot_of(
         measured: the sums of each launch.
         launch_s: duration of a launch without its windows, in seconds.
         objective: the figure to maximise.
-        within_window: returns the variance of one second within a window, as a ratio of the throughput; it is
-            called if no launch has two windows to compare.
+        within_window: returns the variance of one second within a window, as a ratio of the throughput.
         in_slices: the same for launches that took turns, without the changes that they shared.
         confidence: of the intervals.
     """
@@ -100,28 +98,27 @@ def pilot_of(
     if compared is None:
         return None
     tallies, block_of, layouts = compared.tallies, compared.block_of, compared.layouts
-    residual, fitted = compared.residual, compared.fitted
-    launch, window = compared.noise(within_window, in_slices, confidence)
+    fitted, within = compared.fitted, within_window()
+    launch, window = compared.noise(lambda: within, in_slices, confidence)
     drift = estimate_noise(compared.launches, fitted, confidence).drift
     n_of: dict[int, int] = defaultdict(int)
     for one in compared.launches:
         n_of[one.layout] += 1
     return Pilot(
         levels={
-            layout: PilotLevel(effect, sqrt(residual.value / n_of[number]))
+            layout: PilotLevel(effect, n_of[number])
             for number, (layout, effect) in enumerate(zip(layouts, fitted.effects, strict=True))
         },
         window=window,
         launch=launch,
         drift=drift,
-        drift_sd=_drift_sd(drift, fitted, windows, block_of),
+        squares=compared.squares(within, in_slices, windows),
         window_s=compared.window_s,
         launch_s=launch_s,
         n_windows=sum(one.n_windows for one in tallies),
         n_launches=len(tallies),
         n_blocks=len(set(block_of.values())),
         confidence=confidence,
-        window_alone=compared.window_alone(within_window, confidence),
     )
 
 
@@ -163,12 +160,28 @@ class _Compared:
         """Whether launches took turns, so that most changes of the host are not in the residual."""
         return any(one.heat is not None for one in self.tallies)
 
-    def window_alone(
-        self, within_window: Callable[[], MeanSquare | None], confidence: float
-    ) -> Estimate | None:
-        """Estimate `Pilot.window_alone`."""
-        second = within_window() if self.took_turns else None
-        return None if second is None else estimate_sd(second, confidence, per_unit=1 / self.window_s)
+    def squares(
+        self, within: MeanSquare | None, in_slices: MeanSquare | None, windows: Sequence[WindowRecord]
+    ) -> Squares:
+        """Return all mean squares; *within* is that of one second, by the samples within windows."""
+        second, of_window = within, None
+        if self.took_turns:
+            second = in_slices
+        elif (between := _per_second(self.tallies, self.launches)) is not None:
+            if within is None:
+                second = between
+            else:
+                of_window = MeanSquare(between.value / self.window_s, between.df)
+        return Squares(
+            residual=self.residual,
+            windows=of_window,
+            second=second,
+            second_alone=within if self.took_turns else None,
+            window_s=self.window_s,
+            per_window=fmean(1 / one.n_windows for one in self.tallies),
+            per_second=fmean(1 / one.length_s for one in self.tallies),
+            drift=_drift(self.fitted, windows, self.block_of),
+        )
 
     def noise(
         self, within_window: Callable[[], MeanSquare | None], in_slices: MeanSquare | None, confidence: float
@@ -245,19 +258,16 @@ def _per_second(tallies: Sequence[LaunchTally], launches: Sequence[LaunchMean]) 
     return MeanSquare(total / df, df)
 
 
-def _drift_sd(
-    drift: Estimate | None,
-    fitted: AdditiveFit,
-    windows: Sequence[WindowRecord],
-    block_of: Mapping[int, int],
-) -> float:
-    """Estimate the standard deviation of the host's drift over hours.
+def _drift(
+    fitted: AdditiveFit, windows: Sequence[WindowRecord], block_of: Mapping[int, int]
+) -> DriftSquare | None:
+    """Return the variance between blocks, and what the drift of the host over hours adds to it.
 
     Blocks minutes apart differ by less: of a process with the correlation rho(t) = exp(-t / tau), the
     expected variance between blocks is sd**2 * (1 - mean rho over pairs of blocks).
     """
-    if drift is None or not drift.mean or fitted.block_df < 1:
-        return 0.0
+    if fitted.block_df < 1 or not fitted.block_ss_per_variance:
+        return None
     times: dict[int, list[float]] = defaultdict(list)
     for window in windows:
         if window.launch_id in block_of and not window.void:
@@ -265,4 +275,7 @@ def _drift_sd(
     middles = [fmean(times[block]) for block in sorted(times)][:200]  # pairs grow as the square
     pairs = [exp(-abs(one - other) / DRIFT_TAU_S) for n, one in enumerate(middles) for other in middles[:n]]
     alike = min(0.99, fmean(pairs)) if pairs else 0.0
-    return drift.mean / sqrt(1 - alike)
+    return DriftSquare(
+        MeanSquare(fitted.block_ss / fitted.block_df, fitted.block_df),
+        (1 - alike) * fitted.block_ss_per_variance / fitted.block_df,
+    )

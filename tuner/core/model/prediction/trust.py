@@ -171,6 +171,25 @@ def predict_with_intervals(
     )
 
 
+def draw_throughputs(
+    profile: Profile,
+    draws: Sequence[Demands],
+    seen: CalibratedRange,
+    layouts: Sequence[Layout],
+    *,
+    term_draws: Sequence[Terms] = (),
+) -> Array:
+    """Return items/s of *layouts* on the calibrated host for draws of the demands, shape (draws, layouts).
+
+    The misfit of the model is not included. Arguments as of `predict_with_intervals`.
+    """
+    machine = seen.machine
+    busy = solve(_of(profile.demands, profile.terms, layouts), machine).busy_cores
+    doublings = np.asarray([core_doublings(seen, float(one)) for one in busy])
+    terms = list(term_draws) or [profile.terms] * len(draws)
+    return _solved_draws(draws, terms, seen, machine, layouts, doublings).throughput_per_s
+
+
 def order_of(layouts: Sequence[Layout], middle: Prediction) -> list[int]:
     """Return places of *layouts*, largest throughput first; if equal, fewest threads first."""
     return best_first(layouts, middle.throughput_per_s)
