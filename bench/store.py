@@ -88,14 +88,10 @@ def many_windows(path: Path, window: Window, n_windows: int) -> None:
 def checking(path: Path) -> None:
     """What digests cost a listing, by turns, and what other bytes to make them of would."""
     with closing(sqlite3.connect(path)) as connection:
-
-        def listed_and_checked() -> None:
-            found: dict[int, int] = {}
-            list_windows(digests.noted(read_windows(connection), found))
-            digests.check_all(connection, "window", found)
-
         ways: dict[str, Callable[[], object]] = {
-            "with its digests": listed_and_checked,
+            "with its digests": lambda: list_windows(
+                digests.check_windows(connection, read_windows(connection))
+            ),
             "without": lambda: list_windows(read_windows(connection)),
         }
         took_s = {way: [cpu_s(list_all)] for way, list_all in ways.items()}

@@ -50,8 +50,7 @@ def record(study: Path, into: Path) -> None:
             for (config,) in copy.execute("SELECT config FROM study").fetchall():
                 named = json.dumps(_named(json.loads(config)), sort_keys=True, separators=(",", ":"))
                 copy.execute("UPDATE study SET config = ?", (named,))
-            if sqlite_digests.has_digests(copy):
-                sqlite_digests.keep_everything(copy)
+            sqlite_digests.keep_everything(copy)
         copy.execute("PRAGMA journal_mode = DELETE")
         copy.execute("VACUUM")
         for table, column in TEXTS:

@@ -49,7 +49,7 @@ def test_a_setting_that_an_older_study_did_not_have_and_nobody_sets_is_no_change
     assert list_changed_settings({"a": 1, "b": None}, {"a": 1}) == []
 
 
-@pytest.mark.parametrize("name", ["gunicorn-2-cores", "crash-processor-2-cores-busy"])
+@pytest.mark.parametrize("name", ["gunicorn-2-cores-busy", "crash-processor-2-cores-busy"])
 def test_a_study_of_an_older_tuner_may_be_gone_on_with_by_the_config_it_was_begun_with(
     tmp_path: Path, name: str
 ) -> None:
