@@ -63,8 +63,7 @@ def line_of(profile: Path, options: argparse.Namespace) -> Line:
     usual = ("--simulate", str(profile), "--within", options.within)
     seeds = range(options.seed, options.seed + max(options.studies, options.pilots))
     taken_h = [
-        tuner("grid", *usual, "--seed", str(seed))["race"]["seconds"] / 3600
-        for seed in seeds[: options.studies]
+        tuner("grid", *usual, "--seed", str(seed))["answer"]["hours"] for seed in seeds[: options.studies]
     ]
     predicted_h, longest_h, n_few = [], [], 0
     for seed in seeds[: options.pilots]:

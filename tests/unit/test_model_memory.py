@@ -108,6 +108,40 @@ def test_no_part_takes_less_than_nothing() -> None:
     assert fit.memory.process_bytes == pytest.approx(48.6e6, rel=0.02)
 
 
+#: PSS of prefork layouts of Celery in bench/studies/celery-mixed-2-cores.tuner.db, MB
+PREFORK = {Layout(1, 1): 69.2, Layout(2, 1): 95.6, Layout(4, 1): 149.2}
+
+
+def test_a_main_process_is_not_counted_once_per_process() -> None:
+    """Predicted in proportion to processes, one process had 42 MB instead of 69, and four 176 MB."""
+    # a difference of clocks may leave a child that runs for 1e-16 of the time
+    fit = fit_memory(
+        MemorySeen(layout, 1e-16 * layout.processes**2, 1e6 * size) for layout, size in PREFORK.items()
+    )
+
+    assert fit is not None
+    assert fit.identified == {"process", "shared"}
+    assert fit.memory.shared_bytes == pytest.approx(42.5e6, rel=0.05)
+    for layout, size in PREFORK.items():
+        assert fit.of(layout, 0.0, 0.9).mean == pytest.approx(1e6 * size, rel=0.01)
+    assert fit.of(Layout(8, 1), 0.0, 0.9).mean == pytest.approx(256e6, rel=0.02)
+
+
+def test_memory_that_all_layouts_share_is_not_found_by_chance() -> None:
+    text = "1x1,2x1,4x1,1x4,2x4,1x8"
+    found = [fit_memory(seen(text, children_per_thread=0.0, noise=0.02, seed=seed)) for seed in range(200)]
+
+    share = sum(fit is not None and "shared" in fit.identified for fit in found) / len(found)
+    assert share < 0.1
+
+
+def test_without_a_layout_to_spare_shared_memory_is_not_separated() -> None:
+    fit = fit_memory(MemorySeen(layout, 0.0, 1e6 * PREFORK[layout]) for layout in list(PREFORK)[:2])
+
+    assert fit is not None
+    assert fit.identified == {"process"}
+
+
 def test_windows_of_a_layout_count_as_one() -> None:
     row = MemorySeen(Layout(1, 1), 0.5, 60e6)
     other = MemorySeen(Layout(2, 1), 0.5, 120e6)

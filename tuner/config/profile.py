@@ -87,6 +87,7 @@ _MEANING = {
     "memory.process": "memory of a worker process with its first thread",
     "memory.thread": "memory of each further thread",
     "memory.child": "memory of a running child",
+    "memory.shared": "memory of the main process, and of pages that all processes share",
     "launch.start": "time until every process is RUNNING",
     "launch.settle": "time after that during which throughput rises",
     "launch.stop": "time until every process has ended",
@@ -115,6 +116,7 @@ _EXAMPLES = {
     "memory.process": "60MB",
     "memory.thread": "1MB",
     "memory.child": "25MB",
+    "memory.shared": "40MB",
     "aging.loss": "6%",
     "aging.growth": "60MB",
     "aging.settles": "10m",
@@ -190,6 +192,7 @@ def profile_texts(profile: Profile) -> dict[str, Any]:
             "process": _bytes(profile.memory.process_bytes),
             "thread": _bytes(profile.memory.thread_bytes),
             "child": _bytes(profile.memory.child_bytes),
+            "shared": _bytes(profile.memory.shared_bytes),
         },
         "launch": {
             "start": _duration(profile.start_s),
@@ -357,7 +360,10 @@ def _profile_of(document: Document) -> Profile:
             host_lasts_s=noise.host_lasts or 60.0,
         ),
         memory=ProfileMemory(
-            process_bytes=file.memory.process, thread_bytes=file.memory.thread, child_bytes=file.memory.child
+            process_bytes=file.memory.process,
+            thread_bytes=file.memory.thread,
+            child_bytes=file.memory.child,
+            shared_bytes=file.memory.shared,
         ),
         simulated=file.simulated or "",
         measured=tuple(file.measured or ()),

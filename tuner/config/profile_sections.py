@@ -149,6 +149,7 @@ class MemorySection(Section):
     process: Bytes | None = None
     thread: Bytes | None = None
     child: Bytes | None = None
+    shared: Bytes | None = None
 
 
 class LaunchSection(Section):

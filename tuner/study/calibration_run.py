@@ -231,7 +231,14 @@ def _weighted(values: Sequence[tuple[float, float]]) -> float | None:
 
 
 def _memory_seen(clocks: Clocks) -> MemorySeen:
-    """Return memory and number of child processes; the number is estimated from CPU shares if not sampled."""
+    """Return memory and the number of children that items start.
+
+    The children measured include a main process that only starts workers: its share of their CPU is left out.
+    The number is estimated from CPU shares if it was not sampled.
+    """
+    of_items_ratio = 1.0
+    if clocks.child_cpu_s and clocks.master_cpu_s:
+        of_items_ratio = max(0.0, 1 - clocks.master_cpu_s / clocks.child_cpu_s)
     if clocks.child_running_s is not None:
         n_children = (clocks.child_running_s + (clocks.child_blocked_s or 0.0)) / clocks.length_s
     elif clocks.child_cpu_s is not None and clocks.busy_cores > 0:
@@ -239,7 +246,7 @@ def _memory_seen(clocks: Clocks) -> MemorySeen:
         n_children = max(clocks.busy_cores, clocks.n_active or 0.0) * share
     else:
         n_children = 0.0
-    return MemorySeen(clocks.layout, n_children, clocks.pss_bytes or 0.0, clocks.n_windows)
+    return MemorySeen(clocks.layout, of_items_ratio * n_children, clocks.pss_bytes or 0.0, clocks.n_windows)
 
 
 def _loaded(study: StudyRecord, sums: Sums, clocks: Sequence[Clocks], name: str) -> list[Clocks]:

@@ -57,16 +57,17 @@ class ProfileMemory:
     process_bytes: float | None = None  #: memory of a worker process with its first thread
     thread_bytes: float | None = None  #: memory of each further thread
     child_bytes: float | None = None  #: memory of a child while it runs
+    shared_bytes: float | None = None  #: memory of a main process, and of pages that all processes share
 
     def __post_init__(self) -> None:
-        parts = (self.process_bytes, self.thread_bytes, self.child_bytes)
+        parts = (self.process_bytes, self.thread_bytes, self.child_bytes, self.shared_bytes)
         if not all(0 <= (one or 0.0) < float("inf") for one in parts):
             raise ValueError("memory should be 0 or more bytes")
 
     def of(self, layout: Layout, n_children: float) -> float:
         """Return the bytes of a simulated *layout* while *n_children* run on average.
 
-        If the size of a process is not known, it is USUAL_PROCESS_BYTES; unknown threads and children are 0.
+        If the size of a process is not known, it is USUAL_PROCESS_BYTES; other unknown parts are 0.
         """
         more_threads = layout.processes * (layout.threads - 1)
         process_bytes = USUAL_PROCESS_BYTES if self.process_bytes is None else self.process_bytes
@@ -74,6 +75,7 @@ class ProfileMemory:
             layout.processes * process_bytes
             + more_threads * (self.thread_bytes or 0.0)
             + n_children * (self.child_bytes or 0.0)
+            + (self.shared_bytes or 0.0)
         )
 
 

@@ -1,4 +1,4 @@
-"""Memory of a layout from other layouts: per process, per further thread, per child."""
+"""Memory of a layout from other layouts: per process, per further thread, per child, and shared by all."""
 
 from __future__ import annotations
 
@@ -18,9 +18,15 @@ from tuner.core.stats.quantiles import student_t_quantile
 
 Array = NDArray[np.float64]
 
-_PARTS = ("process", "thread", "child")
+_PARTS = ("process", "thread", "child", "shared")
+_SHARED = _PARTS.index("shared")
 #: unexplained share of a column, after the columns before it, that is needed to separate its part
 _APART = 0.1
+_LEAST_SIZE = (
+    1e-3  #: a column is empty below this ratio to that of processes: rounding errors are not children
+)
+#: least improvement of the fit by the shared memory: its square, as a ratio of the remaining variance
+_LEAST_GAIN = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +41,16 @@ class MemorySeen:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFit:
-    """Fitted memory of a process, a further thread and a running child, if the layouts determine them."""
+    """Fitted memory of a process, a further thread, a running child, and of all layouts alike, if the layouts
+    determine them."""
 
     #: None: the layouts do not determine it; the memory of the process is always determined
     memory: ProfileMemory
     #: standard deviation of layouts around the fit, as a ratio; None: too few layouts
     error_ratio: float | None
     df: int  #: number of layouts minus number of fitted parts
-    #: covariance of the three parts, bytes squared
-    covariance: Array = field(default_factory=lambda: np.zeros((3, 3)))
+    #: covariance of the parts, bytes squared
+    covariance: Array = field(default_factory=lambda: np.zeros((len(_PARTS), len(_PARTS))))
 
     def of(self, layout: Layout, n_children: float, confidence: float) -> Estimate:
         """Return the bytes of *layout* while *n_children* run.
@@ -52,8 +59,8 @@ class MemoryFit:
         which does not include them.
         """
         row = _row(layout, n_children)
-        parts = (self.memory.process_bytes, self.memory.thread_bytes, self.memory.child_bytes)
-        mean = float(row @ np.asarray([part or 0.0 for part in parts]))
+        parts = [getattr(self.memory, f"{part}_bytes") or 0.0 for part in _PARTS]
+        mean = float(row @ np.asarray(parts))
         if layout.threads > 1 and "thread" not in self.identified:
             return Estimate(None, mean, None)
         if self.error_ratio is None:
@@ -64,7 +71,7 @@ class MemoryFit:
 
     @property
     def identified(self) -> frozenset[str]:
-        """Return which of process, thread and child have separate estimates."""
+        """Return which parts have separate estimates."""
         return frozenset(part for part in _PARTS if getattr(self.memory, f"{part}_bytes") is not None)
 
     @property
@@ -78,10 +85,12 @@ class MemoryFit:
 
 
 def fit_memory(seen: Iterable[MemorySeen]) -> MemoryFit | None:
-    """Fit the three parts to *seen*, none below 0; None if no memory was measured.
+    """Fit the parts to *seen*, none below 0; None if no memory was measured.
 
     It minimizes squared relative errors over layouts (the windows of one are averaged). A part that layouts
     do not separate (no layout with two threads; children in proportion to threads) is included in the rest.
+    The memory that all layouts need alike (a main process, pages that processes share) is 0 unless it clearly
+    improves the fit.
     """
     of_layout: dict[Layout, list[MemorySeen]] = defaultdict(list)
     for one in seen:
@@ -98,7 +107,9 @@ def fit_memory(seen: Iterable[MemorySeen]) -> MemoryFit | None:
     design = np.asarray(rows)
     identified = _identified_columns(design)
     values, used = _non_negative(design, identified)
-    error_ratio, covariance, df = None, np.zeros((3, 3)), n_layouts - len(identified)
+    if len(design) > len(identified) + 1:
+        values, used, identified = _with_shared(design, values, used, identified)
+    error_ratio, covariance, df = None, np.zeros((len(_PARTS), len(_PARTS))), n_layouts - len(identified)
     if df > 0:
         residual = 1 - design @ values
         error_ratio = sqrt(float(residual @ residual) / df)
@@ -113,32 +124,51 @@ def fit_memory(seen: Iterable[MemorySeen]) -> MemoryFit | None:
 
 
 def _row(layout: Layout, n_children: float) -> Array:
-    return np.asarray([layout.processes, layout.processes * (layout.threads - 1), n_children], dtype=float)
+    more_threads = layout.processes * (layout.threads - 1)
+    return np.asarray([layout.processes, more_threads, n_children, 1.0], dtype=float)
+
+
+def _with_shared(
+    design: Array, values: Array, used: list[int], identified: list[int]
+) -> tuple[Array, list[int], list[int]]:
+    """Return the fit with memory that all layouts need alike, if that is clearly better; else as given."""
+    if not _is_apart(design, identified, _SHARED):
+        return values, used, identified
+    more, more_used = _non_negative(design, [*identified, _SHARED])
+    left, left_with = (float(np.sum((1 - design @ one) ** 2)) for one in (values, more))
+    df = len(design) - len(identified) - 1
+    if left - left_with <= _LEAST_GAIN * left_with / df:
+        return values, used, identified
+    return more, more_used, [*identified, _SHARED]
 
 
 def _identified_columns(design: Array) -> list[int]:
-    """Return the columns, in the order of `_PARTS`, that the columns before them do not nearly explain."""
+    """Return the columns before *shared* that earlier columns do not nearly explain."""
     kept: list[int] = [0]
-    for column in (1, 2):
-        target = design[:, column]
-        size = float(np.linalg.norm(target))
-        if size <= 0 or len(design) <= len(kept):
-            continue
-        explained, *_ = np.linalg.lstsq(design[:, kept], target, rcond=None)
-        if float(np.linalg.norm(target - design[:, kept] @ explained)) > _APART * size:
+    for column in range(1, _SHARED):
+        if len(design) > len(kept) and _is_apart(design, kept, column):
             kept.append(column)
     return kept
+
+
+def _is_apart(design: Array, kept: list[int], column: int) -> bool:
+    target = design[:, column]
+    size = float(np.linalg.norm(target))
+    if size <= _LEAST_SIZE * float(np.linalg.norm(design[:, 0])):
+        return False
+    explained, *_ = np.linalg.lstsq(design[:, kept], target, rcond=None)
+    return float(np.linalg.norm(target - design[:, kept] @ explained)) > _APART * size
 
 
 def _non_negative(design: Array, identified: list[int]) -> tuple[Array, list[int]]:
     """Return the parts, and the columns of those above 0: the best choice of columns without negative parts.
 
-    The solution with no part below 0 is the plain least squares of some choice of columns, of 7 for three.
+    The solution with no part below 0 is the plain least squares of some choice of columns, of 15 for four.
     """
     found: list[tuple[float, Array, list[int]]] = []
     for n_used in range(1, len(identified) + 1):
         for used in map(list, combinations(identified, n_used)):
-            values = np.zeros(3)
+            values = np.zeros(len(_PARTS))
             values[used], *_ = np.linalg.lstsq(design[:, used], np.ones(len(design)), rcond=None)
             if (values >= 0).all():
                 found.append((float(np.linalg.norm(1 - design @ values)), values, used))
