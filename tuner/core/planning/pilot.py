@@ -34,7 +34,7 @@ class DriftSquare:
     """The variance between blocks."""
 
     square: MeanSquare
-    per_variance: float  #: what one unit of the variance of the drift over hours adds to its expectation
+    per_variance: float  #: increase of its expectation per unit of the variance of the drift over hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ def _per_second(tallies: Sequence[LaunchTally], launches: Sequence[LaunchMean]) 
 def _drift(
     fitted: AdditiveFit, windows: Sequence[WindowRecord], block_of: Mapping[int, int]
 ) -> DriftSquare | None:
-    """Return the variance between blocks, and what the drift of the host over hours adds to it.
+    """Return the variance between blocks, and the share of the drift over hours in it.
 
     Blocks minutes apart differ by less: of a process with the correlation rho(t) = exp(-t / tau), the
     expected variance between blocks is sd**2 * (1 - mean rho over pairs of blocks).
