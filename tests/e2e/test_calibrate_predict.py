@@ -290,8 +290,8 @@ def test_processes_or_threads_is_answered_in_one_table_over_all_variants(typed: 
 
 @pytest.mark.parametrize("variant", ["prefork", "threads"])
 def test_memory_is_predicted_as_measured_although_all_processes_share_some(typed: Type, variant: str) -> None:
-    """Prefork has a main process of 43 MB: in proportion to processes, one had 42 MB instead of 69. Its CPU is
-    not that of children which items start."""
+    """Prefork has a main process of 43 MB, whose CPU is not that of children which items start. In proportion
+    to processes, one process had 42 MB instead of 69 MB."""
     shutil.copy(STUDIES / "celery-mixed-2-cores.tuner.db", "c.tuner.db")
 
     predicted = json.loads(typed(f"predict c.tuner.db --variant {variant} --json").stdout)["layouts"]

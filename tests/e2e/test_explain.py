@@ -153,8 +153,7 @@ def test_what_passes_a_limit_is_reported_at_the_confidence_requested(typed: Type
     file = ROOT / "bench" / "studies" / "gunicorn-2-cores.tuner.db"
 
     binds = {
-        level: "2x2@gthread: its memory is"
-        in typed("explain", file, "--max-memory", "62.48M", *level).stdout
+        level: "2x2@gthread: its memory is" in typed("explain", file, "--max-memory", "62.48M", *level).stdout
         for level in ((), ("--confidence", "80%"), ("--confidence", "0.999"))
     }
 
