@@ -93,10 +93,12 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
             f"Layouts for {pluralize(study.cores, 'core')} measured on {study.box_cores:g}: there, the"
             " bottlenecks may be different."
         )
+    of_note: dict[str, list[str]] = {}
     for variant in variants:
         reference = found.references.get(variant)
         if reference is not None:
-            notes += [note for note in reference.notes if note not in notes]  # variants may share a note
+            for note in reference.notes:
+                of_note.setdefault(note, []).append(variant or "without a variant")
         elif any((one := known.load) and one.takes_many for known in _of_variant(found, variant)):
             notes.append(
                 f"{variant or 'The service'} works on many requests at once in each process. The model has"
@@ -107,6 +109,9 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
                 f"No layout of {variant or 'the service'} shows how long items wait, so there is no model."
                 " Measure 1x1 to get one."
             )
+    notes += [
+        note if len(of) == len(variants) else f"{', '.join(of)}: {note}" for note, of in of_note.items()
+    ]
     missing = [str(layout) for layout in study.layouts if layout not in found.evidence]
     if missing:
         notes.append(f"No data for {', '.join(missing)}: no valid window with CPU clocks.")

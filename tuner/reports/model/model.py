@@ -29,8 +29,8 @@ def headline(calibrated: Calibrated) -> list[str]:
     said = [_source(calibrated)]
     if calibrated.is_disturbed:
         said.append(
-            f"Other processes used {calibrated.foreign_cores:.2f} cores meanwhile; predictions are for a host"
-            " without them."
+            f"Other processes, including tuner, used {calibrated.foreign_cores:.2f} cores during the"
+            " measurement; predictions are for a host without them."
         )
     return said
 

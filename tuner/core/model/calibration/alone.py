@@ -172,8 +172,8 @@ def backend_notes(total: PerItem) -> list[str]:
     if total.backend_s <= _WORTH_TELLING * total.residence_s:
         return []
     return [
-        f"Of the CPU of children, {total.backend_s:.3g} s an item is that of the backends that the config"
-        " names: an item waits for both alike."
+        f"In the model, the CPU of children includes that of backends ({1000 * total.backend_s:.3g} ms per"
+        " item), because an item waits for both."
     ]
 
 
