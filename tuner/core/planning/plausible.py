@@ -156,7 +156,7 @@ _SWINGS = (0.1, 0.3, 1.0)
 _MISFITS = (0.02, 0.05, 0.1)  #: the same of the network's smooth misfit
 _MISFIT_REACH = 2.0
 #: standard deviation of each layout's own deviation, in logarithms of throughput
-_OWN = (0.005, 0.01, 0.02, 0.04)
+_OWN = (0.0025, 0.005, 0.01, 0.02)
 _LEVEL_SD = 10.0  #: standard deviation of the mean, which is unknown beforehand
 #: with more measured layouts, the noise is known so well that one value of it is enough
 _MOST_LAYOUTS_PER_NOISE = 40
