@@ -25,6 +25,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from tuner.core.planning.forecast import FEWEST_FOR_P90
+
 ROOT = Path(__file__).resolve().parents[1]
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
 
@@ -69,7 +71,7 @@ def line_of(profile: Path, options: argparse.Namespace) -> Line:
     for seed in seeds[: options.pilots]:
         plan = tuner("plan", *usual, "--seed", str(seed))
         cost = plan["costs"][0]
-        is_few = cost["simulated"] < 10
+        is_few = cost["simulated"] < FEWEST_FOR_P90
         n_few += is_few
         predicted_h.append(cost["hours"]["mean"])
         longest_h.append(cost["hours"]["mean" if is_few else "p90"])

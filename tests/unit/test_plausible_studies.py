@@ -41,7 +41,7 @@ def squares(df: int, *, drift_sd: float = 0.0) -> Squares:
 
 
 def items_per_s(layouts: Sequence[Layout], cores: float, n: int = 1) -> NDArray[np.float64]:
-    """What the network gives for a service of a child and some Python, (n draws, layouts)."""
+    """Items/s of a service with a child and some Python, by the network, (n draws, layouts)."""
     of = predict(Demands(gil_s=0.6, child_s=3.3, asleep_s=0.5), Machine(cores), layouts)
     return np.tile(of.throughput_per_s, (n, 1))
 

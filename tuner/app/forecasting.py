@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 COMPUTES_S = 20.0  #: time limit of the simulations; the forecast uses those finished by then
 N_STUDIES = 100  #: largest number of simulated studies per question
-_N_MORE = N_STUDIES + 10  #: further simulated studies of the requested question
 _PILOT = 600.0
 
 
@@ -250,13 +249,13 @@ def _basis(
     n_resident: int,
 ) -> Basis:
     from tuner.core.defaults import SHORTEST_IN_TURNS_S, SHORTEST_WINDOW_S
-    from tuner.core.planning.forecast import Basis
+    from tuner.core.planning.forecast import FEWEST_FOR_P90, Basis
     from tuner.core.planning.plausible import draw_studies
 
     shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
     return Basis(
         layouts=tuple(layouts),
-        studies=tuple(draw_studies(layouts, pilot, predicted, N_STUDIES + _N_MORE, asked.seed)),
+        studies=tuple(draw_studies(layouts, pilot, predicted, 2 * N_STUDIES + FEWEST_FOR_P90, asked.seed)),
         launch_s=pilot.launch_s,
         min_window_s=shortest_s,
         max_window_s=asked.window,
@@ -271,14 +270,19 @@ def _basis(
 def _simulated(
     basis: Basis, asked: list[ForecastOptions]
 ) -> dict[ForecastOptions, dict[int, SimulatedStudy]]:
-    """Simulate all questions, surface by surface, for `COMPUTES_S` seconds; at least the first question."""
+    """Simulate all questions, study by study, for `COMPUTES_S` seconds; at least the first question.
+
+    The first question is the requested study: it has as many studies before the others as
+    `Cost.shows_p90` requires, and then twice as many.
+    """
     from tuner.adapters.proc.cores import usable_cores
     from tuner.adapters.processes.worker_processes import each_in_processes
+    from tuner.core.planning.forecast import FEWEST_FOR_P90
 
     found: dict[ForecastOptions, dict[int, SimulatedStudy]] = {question: {} for question in asked}
-    more = [(asked[0], N_STUDIES + row) for row in range(_N_MORE)]
-    tasks = more[:-N_STUDIES]  # first the requested study, as often as `Cost.shows_p90` requires
-    for row, other in enumerate(more[-N_STUDIES:]):
+    more = [(asked[0], row) for row in range(N_STUDIES, len(basis.studies))]
+    tasks = more[:FEWEST_FOR_P90]
+    for row, other in enumerate(more[FEWEST_FOR_P90:]):
         tasks += [*((question, row) for question in asked), other]
     began_s = time.monotonic()
     n_processes = whole_cores(usable_cores().count)

@@ -297,8 +297,8 @@ def _cautions(plan: Plan, asked: Cost) -> list[str]:
     unseen = [layout for layout in plan.order.layouts if layout not in pilot.levels]
     if unseen:
         found.append(
-            f"{len(unseen)} of the layouts were not launched: the simulated studies have throughputs of them"
-            " that are plausible after those of the launched ones."
+            f"{len(unseen)} of the layouts were not launched: tuner simulates them with different throughputs"
+            " that agree with those of the launched ones."
         )
     high = pilot.launch.high
     if high is not None and pilot.launch.mean is not None and high > 2 * max(pilot.launch.mean, 1e-9):

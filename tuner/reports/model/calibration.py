@@ -246,7 +246,7 @@ def _memory(calibrated: Calibrated) -> list[str]:
         "a process uses": fit.memory.process_bytes,
         "a further thread": fit.memory.thread_bytes,
         "a running child": fit.memory.child_bytes,
-        "every layout": fit.memory.shared_bytes,
+        "every layout in addition": fit.memory.shared_bytes,
     }
     parts = [f"{what} {render_size(size)}" for what, size in takes.items() if size is not None]
     error = "" if fit.error_ratio is None else f", layouts differ from that by {percent(fit.error_ratio)}"

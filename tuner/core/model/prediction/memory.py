@@ -22,9 +22,8 @@ _PARTS = ("process", "thread", "child", "shared")
 _SHARED = _PARTS.index("shared")
 #: unexplained share of a column, after the columns before it, that is needed to separate its part
 _APART = 0.1
-_LEAST_SIZE = (
-    1e-3  #: a column is empty below this ratio to that of processes: rounding errors are not children
-)
+#: a column is empty below this ratio to that of processes: rounding errors are not children
+_LEAST_SIZE = 1e-3
 #: least improvement of the fit by the shared memory: its square, as a ratio of the remaining variance
 _LEAST_GAIN = 5.0
 
