@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from tuner.adapters.proc.cgroup import Container
 from tuner.core.domain.layout import Layout
 from tuner.core.text.address import bound_ports
 from tuner.doctor.box import neighbours_seen
-from tuner.doctor.cores import Neighbours, neighbours_findings
+from tuner.doctor.cores import Busy, Neighbours, neighbours_findings
 from tuner.doctor.report import render_findings, render_findings_json
 from tuner.doctor.room import (
     LOGS_BYTES,
@@ -165,6 +166,27 @@ def test_neighbours_may_use_the_cores_beyond_a_quota_as_well() -> None:
     foreign, stolen = neighbours_findings(Neighbours(5.0, 50.0, 0.2, 0.15, (), room_cores=53.6))
 
     assert (foreign.level, stolen.level) == ("ok", "warn")
+
+
+@pytest.mark.parametrize("used", [(), (0.5,), (0.5, 0.2, 0.104), (0.5, 0.2, 0.1, 0.05)])
+def test_the_cpu_of_the_named_neighbours_and_of_the_rest_adds_up(used: tuple[float, ...]) -> None:
+    busiest = tuple(Busy(100 + n, f"job{n}", cores) for n, cores in enumerate(used))
+
+    found, _ = neighbours_findings(Neighbours(5.0, 1.3, 0.0, 0.15, busiest))
+
+    parts = [re.search(r"(.*) (\d\.\d\d)$", part) for part in found.found.split(": ")[1].split(", ")]
+    named = [part[1] for part in parts if part is not None]
+    assert len(named) == len(parts) == min(3, len(used)) + 1
+    assert named[-1] == wording("doctor.rest-of-neighbours")
+    assert sum(float(part[2]) for part in parts if part is not None) == pytest.approx(1.3)
+
+
+def test_nothing_is_left_of_the_neighbours_if_the_named_ones_used_all() -> None:
+    busiest = (Busy(100, "job", 1.0), Busy(101, "cron", 0.301))
+
+    found, _ = neighbours_findings(Neighbours(5.0, 1.3, 0.0, 0.15, busiest))
+
+    assert found.found.endswith(": job (process 100) 1.00, cron (process 101) 0.30")
 
 
 def test_the_largest_layout_sets_what_is_needed() -> None:

@@ -16,6 +16,7 @@ from tuner.doctor.service import UNKNOWN, Finding, doubtful, fine
 #: governors with a constant clock; all others follow the load, even "powersave" of intel_pstate
 _STEADY_GOVERNORS = frozenset({"performance"})
 _NAMED = 3  #: largest number of busy processes that are named
+_LEAST_REST_CORES = 0.005  #: smallest CPU use by other processes than those named that is printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,15 @@ def _steal_since_boot(seen: CoresSeen) -> Finding:
 
 
 def _who(seen: Neighbours) -> str:
-    named = [f"{one.name} (process {one.pid}) {one.cores:.2f}" for one in seen.busiest[:_NAMED]]
+    """Return the busiest processes, and the rest of the cores as one entry, so that the figures add up.
+
+    The rest is that of all other processes, and of those that began or ended meanwhile.
+    """
+    busiest = seen.busiest[:_NAMED]
+    named = [f"{one.name} (process {one.pid}) {one.cores:.2f}" for one in busiest]
+    rest = round(seen.foreign_cores, 2) - sum(round(one.cores, 2) for one in busiest)
+    if rest >= _LEAST_REST_CORES:
+        named.append(f"other or short-lived processes {rest:.2f}")
     return f": {', '.join(named)}" if named else ""
 
 
