@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
+import sqlite3
 import subprocess
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +20,12 @@ import yaml
 
 from tuner import __version__
 from tuner.adapters.sqlite.store import SqliteStore
+from tuner.app.study_queries import rank_file
 from tuner.cli import run
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.rollout import Rollout
 from tuner.core.errors import ConfigError
+from tuner.reports.ranking.first_screen import has_answer
 from tuner.reports.snippets import KINDS, fitting_kinds, snippet
 from tuner.services.catalogue import known_services
 from tuner.services.derived.rollouts import rollout_of
@@ -379,6 +384,35 @@ def test_without_an_answer_it_is_the_leaders_and_says_so(capsys: pytest.CaptureF
 
     assert run(["export", study, "--snippet", "supervisor"]) == 5
     assert wording("export.answer") in start_of(capsys.readouterr().out)
+
+
+def test_a_full_grid_is_no_answer_before_all_its_layouts_are_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, part = STUDIES / "gunicorn-2-cores.tuner.db", tmp_path / "part.tuner.db"
+    shutil.copy(whole, part)
+    with closing(sqlite3.connect(part)) as file, file:
+        file.execute("UPDATE study SET n_blocks = n_blocks + 1")
+
+    assert run(["export", str(whole), "--snippet", "supervisor"]) == 0
+    of_whole = capsys.readouterr().out
+    assert run(["export", str(part), "--snippet", "supervisor"]) == 5
+    assert wording("export.answer") in start_of(capsys.readouterr().out)
+    assert wording("export.answer") not in start_of(of_whole)
+
+
+def test_a_comparison_of_a_layout_with_itself_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    study = str(STUDIES / "crash-processor-2-cores-busy.aa.tuner.db")
+
+    assert run(["export", study, "--snippet", "supervisor"]) == 5
+    assert wording("export.answer") in start_of(capsys.readouterr().out)
+
+
+def test_what_measured_best_under_a_load_that_was_too_small_is_no_answer() -> None:
+    study, ranking = rank_file(STUDIES / "gunicorn-2-cores.tuner.db")
+    starved = ranking.with_bound_by({row.layout: ("connections",) for row in ranking.rows}, None)
+
+    assert [has_answer(study, one, None) for one in (ranking, starved)] == [True, False]
 
 
 def test_what_keeps_no_limit_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:

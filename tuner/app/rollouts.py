@@ -60,7 +60,7 @@ def rollout(
         ConfigError: the study was simulated, lacks the layout, or its service is unknown here.
         MeasurementError: no layout was given, and nothing was measured.
     """
-    from tuner.core.ranking.race_result import is_answer
+    from tuner.reports.ranking.first_screen import has_answer
     from tuner.reports.snippets.provenance import provenance
     from tuner.services.catalogue import known_services
     from tuner.services.derived.rollouts import rollout_of
@@ -75,7 +75,8 @@ def rollout(
     wanted = _leader(ranking, file) if layout is None else _named(layout, record, file)
     found = rollout_of(section, wanted, record.cores, known_services())
     about = tuple(provenance(record, ranking, wanted, file.name))
-    return replace(found, provenance=about), layout is not None or is_answer(ranking)
+    is_final = layout is not None or has_answer(record, ranking, ranking.next_step)
+    return replace(found, provenance=about), is_final
 
 
 def _leader(ranking: Ranking, file: Path) -> Layout:

@@ -131,7 +131,8 @@ def export(
     options of the command, and --check without options uses them again.
 
     --snippet prints settings for supervisor, systemd, Kubernetes and others, but does not apply them. If the
-    study has no answer yet, the settings are those of the leading layout, and the exit code is 5.
+    study has no answer yet, the settings are those of the leading layout, and the exit code is 5. A full grid
+    has an answer once all its layouts are measured, even if other layouts may be as good.
 
     Example: tuner export crash-processor.tuner.db --into RUNBOOK.md
     """

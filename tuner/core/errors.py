@@ -102,7 +102,13 @@ class ExitCode:
 
 
 EXIT_CODES = (
-    ExitCode(EXIT_DONE, "success", "No action is needed."),
+    ExitCode(
+        EXIT_DONE,
+        "success. With `--strategy all`, a study requires no certainty, so `tuner grid` and "
+        "`tuner export --snippet` also end with 0 if other layouts may be as good as the best one. "
+        "`tuner rank` also ends with 0 if a race has no answer yet",
+        "No action is needed.",
+    ),
     ExitCode(
         EXIT_BUG,
         "a bug in tuner",
@@ -128,7 +134,8 @@ EXIT_CODES = (
         EXIT_WEAKER,
         "a weaker result than required. The budget ended before the answer was known, a layout was "
         "never measured successfully, or every layout exceeds a limit. `tuner check` also ends with 5 "
-        "if its result is not clear, and `tuner lab` if a run failed",
+        "if its result is not clear, `tuner export --snippet` if the study has no answer yet, and "
+        "`tuner lab` if a run failed",
         "Continue the study with `--resume`, and `tuner lab` with `--results`. See first-study.md for "
         "other remedies.",
     ),

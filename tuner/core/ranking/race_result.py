@@ -17,7 +17,7 @@ from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.stats.groups import GROUPS, OfBest, behind_by
 from tuner.core.stats.interval import Estimate
 
-# The layout that a ranking recommends, and whether it may be called the answer.
+# The layout that a ranking recommends.
 
 
 def leader(ranking: Ranking) -> RankedLayout | None:
@@ -27,13 +27,6 @@ def leader(ranking: Ranking) -> RankedLayout | None:
         named = ranking.claim.answer.layout
         return next((row for row in measured if row.layout == named), next(iter(measured), None))
     return next(iter(measured), None)
-
-
-def is_answer(ranking: Ranking) -> bool:
-    """Return whether the study claims the leader: a race has reached its answer, or the leader has rank 1."""
-    if ranking.claim is not None:
-        return ranking.claim.answer.reached
-    return any(row.rank == 1 for row in ranking.rows)
 
 
 def by_claim(

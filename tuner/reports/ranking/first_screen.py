@@ -99,9 +99,18 @@ def is_answered(ranking: Ranking) -> bool:
     return ranking.best is not None and not ranking.starved and (claim is None or claim.answer.reached)
 
 
+def has_answer(study: StudyRecord, ranking: Ranking, step: NextStep | None) -> bool:
+    """Return whether the study ended with a layout to run, given the next *step* (None: unknown).
+
+    A race has to reach its answer. A full grid claims nothing: it names the layout that measured best.
+    """
+    is_open = step is not None and _is_open(ranking, step)
+    return is_answered(ranking) and not is_open and _why_not(study) is None
+
+
 def is_to_act_on(study: StudyRecord, ranking: Ranking, step: NextStep) -> bool:
     """Return whether an operator should apply the answer, given the next *step*."""
-    if not is_answered(ranking) or _is_open(ranking, step) or _why_not(study) is not None:
+    if not has_answer(study, ranking, step):
         return False
     return not is_simulated(study) and step.slug not in _DOUBTFUL and not reasons_against(study, ranking)
 

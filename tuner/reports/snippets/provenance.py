@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from tuner import __version__
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.ranking.race_result import is_answer, leader
+from tuner.core.ranking.race_result import leader
 from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.reports.ranking.answer import answer_sentence
 from tuner.reports.ranking.evidence import describe_caveats, describe_no_evidence
+from tuner.reports.ranking.first_screen import has_answer
 from tuner.reports.ranking.ranking_words import headline, level_of, value_ranked_by, verdict
 
 _LARGE = 1e6
@@ -21,7 +22,7 @@ def provenance(study: StudyRecord, ranking: Ranking, layout: Layout, file: str) 
     best = leader(ranking)
     row = next((row for row in ranking.rows if row.layout == layout), None)
     doubts = []
-    if not is_answer(ranking):
+    if not has_answer(study, ranking, ranking.next_step):
         doubts.append("NOT AN ANSWER: the study has none yet.")
     if best is not None and layout != best.layout:
         doubts.append(f"Not the study's first: that is {best.layout}.")
