@@ -282,7 +282,7 @@ def test_processes_or_threads_is_answered_in_one_table_over_all_variants(typed: 
         *(("threads", shape) for shape in ("processes", "threads", "both")),
         ("prefork", "processes"),
     }
-    assert table[0]["standing"] == "best"
+    assert {row["standing"] for row in table} == {"unknown"}  # the model is off by 12 %
     assert f"--variant {other} shows others" in out
     assert "Processes or threads? The smallest layout of each shape" in explained
     assert "Processes or threads?" not in one

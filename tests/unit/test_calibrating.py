@@ -129,6 +129,17 @@ def test_memory_that_could_not_be_reported_is_not_nothing_in_a_profile(tmp_path:
     assert "thread" in several.identified
 
 
+def test_the_memory_of_each_layout_is_predicted_from_the_others() -> None:
+    calibrated = read_calibration(stored("1x1,1x4,4x1,2x2"), "s.db")
+
+    measured = {one.layout: one.pss_bytes for one in calibrated.measured}
+    assert calibrated.left_out is not None
+    for row in calibrated.left_out.rows:
+        assert row.measured_bytes == measured[row.layout]
+        assert row.predicted_bytes == pytest.approx(row.measured_bytes, rel=0.2)
+    assert len(calibrated.left_out.memory_errors) == 4
+
+
 def test_intervals_of_a_profile_hold_what_is_most_likely() -> None:
     for layouts in ("1x1", "1x1,1x4", "1x1,1x4,4x1,2x2"):
         profile = read_calibration(stored(layouts), "s.db").calibration.profile

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from tuner.core.domain.layout import Layout, parse_layouts
-from tuner.core.model.prediction.memory import MemorySeen, fit_memory
+from tuner.core.model.prediction.memory import MemorySeen, fit_memory, leave_memory_out
 
 from ..luck import of_studies
 from ..wording import start_of, wording
@@ -46,6 +47,39 @@ def test_the_three_parts_are_reported_where_layouts_differ_in_each() -> None:
     assert fit.unidentified == ""
     estimate = fit.of(Layout(8, 2), 3.0, 0.9)
     assert estimate.mean == pytest.approx(8 * PROCESS + 8 * THREAD + 3 * CHILD)
+
+
+def test_a_layout_is_left_out_of_the_fit_that_predicts_its_memory() -> None:
+    per = {"1x1": 0.8, "2x1": 0.7, "4x1": 0.4, "1x4": 0.5, "2x4": 0.2, "1x8": 0.1}
+    exact = seen(",".join(per), children_per_thread=per)
+    larger = [replace(one, pss_bytes=1.5 * one.pss_bytes) if one is exact[4] else one for one in exact]
+
+    found = leave_memory_out(larger)
+
+    for one in larger:
+        without = fit_memory(other for other in larger if other is not one)
+        assert without is not None
+        assert found[one.layout].measured_bytes == one.pss_bytes
+        assert found[one.layout].predicted_bytes == without.of(one.layout, one.n_children, 0.9).mean
+    assert found[Layout(2, 4)].predicted_bytes == pytest.approx(exact[4].pss_bytes)
+
+
+def test_windows_of_a_layout_are_left_out_together() -> None:
+    (one,) = seen("1x1", children_per_thread=0.0)
+    (two,) = seen("2x1", children_per_thread=0.0)
+
+    found = leave_memory_out([one, replace(one, pss_bytes=1.1 * one.pss_bytes), two])
+
+    assert found[one.layout].predicted_bytes == pytest.approx(PROCESS)
+    assert found[one.layout].measured_bytes == pytest.approx(1.05 * PROCESS)
+
+
+def test_memory_that_the_other_layouts_do_not_show_is_not_predicted() -> None:
+    found = leave_memory_out(seen("1x1,2x1,1x4", children_per_thread=0.0))
+
+    assert found[Layout(1, 4)].predicted_bytes is None
+    assert found[Layout(2, 1)].predicted_bytes == pytest.approx(2 * PROCESS)
+    assert leave_memory_out(seen("1x1", children_per_thread=0.0)) == {}
 
 
 def test_children_in_step_with_threads_are_left_to_the_threads() -> None:

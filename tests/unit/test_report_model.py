@@ -23,6 +23,7 @@ from tuner.core.stats.interval import Estimate
 from tuner.reports.model.calibration import calibration_facts, render_calibration
 from tuner.reports.model.model import seconds
 from tuner.reports.model.prediction import Predicted, prediction_facts, render_prediction
+from tuner.reports.model.shapes import render_shapes, shapes_facts
 
 from ..printed import printed
 from ..wording import start_of, wording
@@ -55,12 +56,12 @@ ALONE = Calibrated(
 TEXTS = ("1x1", "2x1", "1x4", "4x1")
 LEFT_OUT = LeftOutErrors(
     tuple(
-        LeftOut(parse_layout(text), seen, said, load, load_said)
-        for text, seen, said, load, load_said in [
-            ("1x1", 2.25, 2.31, 0.9, 0.88),
-            ("2x1", 4.4, 4.38, 1.75, 1.77),
-            ("1x4", 5.1, 4.9, 3.5, None),
-            ("4x1", 5.2, 5.28, 3.9, 3.85),
+        LeftOut(parse_layout(text), seen, said, load, load_said, pss, pss_said)
+        for text, seen, said, load, load_said, pss, pss_said in [
+            ("1x1", 2.25, 2.31, 0.9, 0.88, 62e6, 63e6),
+            ("2x1", 4.4, 4.38, 1.75, 1.77, 124e6, 122e6),
+            ("1x4", 5.1, 4.9, 3.5, None, 70e6, None),
+            ("4x1", 5.2, 5.28, 3.9, 3.85, 250e6, 245e6),
         ]
     )
 )
@@ -226,6 +227,57 @@ def test_a_large_error_on_what_was_left_out_is_called_too_large() -> None:
         Predicted(bad, Machine(2), trusted(HERE, "4x1"))
     )
     assert wording("model.too-much-to-choose-by") not in render_prediction(CASES["here"])
+
+
+def off_by(ratio: float) -> Calibrated:
+    rows = tuple(replace(row, predicted_per_s=(1 + ratio) * row.measured_per_s) for row in LEFT_OUT.rows)
+    return replace(JOINT, left_out=LeftOutErrors(rows))
+
+
+@pytest.mark.parametrize(("ratio", "is_too_inexact"), [(0.049, False), (0.051, True), (0.2, True)])
+def test_no_layout_is_called_best_or_slower_where_the_error_is_too_large_to_choose_by(
+    ratio: float, is_too_inexact: bool
+) -> None:
+    one = Predicted(off_by(ratio), Machine(2), trusted(HERE, "4x1"))
+
+    text, facts = render_prediction(one), prediction_facts(one)
+    table = {row["standing"] for row in shapes_facts([one])}
+
+    assert (wording("model.too-much-to-choose-by") in text) is is_too_inexact
+    assert (wording("model.highest-but-too-inexact") in text) is is_too_inexact
+    assert (wording("model.best-and-others-slower") in text) is not is_too_inexact
+    assert facts["best"] == "4x1"
+    assert facts["as_good"] == (["1x4", "2x1", "1x1"] if is_too_inexact else [])
+    assert table == ({"unknown"} if is_too_inexact else {"best", "slower"})
+    rows = [line for line in render_shapes([one], {}).splitlines() if " MB" in line]
+    assert [" unknown " in row for row in rows] == [is_too_inexact] * 2
+    assert ["best" in row or "slower" in row for row in rows] == [not is_too_inexact] * 2
+
+
+def test_one_inexact_variant_leaves_the_whole_comparison_of_variants_open() -> None:
+    exact = Predicted(JOINT, Machine(2), trusted({"4x1@sync": (9.0, 1.0, 1.0)}, "4x1@sync"))
+    inexact = Predicted(off_by(0.2), Machine(2), trusted({"1x4@gthread": (1.0, 1.0, 1.0)}, "1x4@gthread"))
+
+    assert [row["standing"] for row in shapes_facts([exact, inexact])] == ["unknown", "unknown"]
+
+
+def test_without_the_changes_another_layout_may_have_the_highest_prediction() -> None:
+    one = replace(CASES["what_if"], calibrated=off_by(0.2))
+
+    assert wording("model.highest-today") in render_prediction(one)
+
+
+def test_the_error_of_the_memory_is_that_of_the_layouts_for_which_it_is_known() -> None:
+    text, facts = render_prediction(CASES["here"]), prediction_facts(CASES["here"])["held_out"]
+    without = LeftOutErrors(tuple(replace(row, measured_bytes=None) for row in LEFT_OUT.rows))
+    bare = replace(CASES["here"], calibrated=replace(JOINT, left_out=without))
+
+    errors = [row["memory_error_ratio"] for row in facts["layouts"]]
+    assert errors == [pytest.approx(1 / 62), pytest.approx(-2 / 124), None, pytest.approx(-5 / 250)]
+    assert facts["memory_mean_ratio"] == pytest.approx((1 / 62 + 2 / 124 + 5 / 250) / 3)
+    assert wording("model.memory-of-three-left-out") in text
+    assert wording("model.memory-left-out") not in render_prediction(bare)
+    assert prediction_facts(bare)["held_out"]["memory_mean_ratio"] is None
 
 
 def test_figures_without_intervals_are_not_called_sure() -> None:

@@ -19,7 +19,7 @@ from tuner.core.model.calibration.per_item import by_layout
 from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, machine_of
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import CalibratedRange
-from tuner.core.model.prediction.memory import MemorySeen, fit_memory
+from tuner.core.model.prediction.memory import MemoryLeftOut, MemorySeen, fit_memory, leave_memory_out
 from tuner.core.model.profile import ProfileMemory, ProfileNoise
 from tuner.core.stats.interval import Estimate
 from tuner.core.windows.launch_sums import Sums
@@ -86,7 +86,8 @@ def read_calibration(
         calibration = calibrate_jointly(clocks, machine, name=study.service)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.problem}", hint=error.hint) from error
-    memory = fit_memory(_memory_seen(one) for one in clocks if one.pss_bytes is not None)
+    memory_seen = [_memory_seen(one) for one in clocks if one.pss_bytes is not None]
+    memory = fit_memory(memory_seen)
     measured = tuple(map(_measured, by_layout(clocks).values()))
     busy_cores = max(one.cpu_cores or 0.0 for one in measured)
     foreign_cores = sum((one.foreign_cores - one.interrupt_cores) * one.length_s for one in clocks) / sum(
@@ -120,7 +121,7 @@ def read_calibration(
         ),
         memory=memory,
         measured=measured,
-        left_out=_left_out(calibration, clocks, layouts, machine),
+        left_out=_left_out(calibration, clocks, layouts, machine, leave_memory_out(memory_seen)),
         foreign_cores=foreign_cores,
         simulated=tuple(simulation_notes(study)),
     )
@@ -192,9 +193,13 @@ def around_their_means(intervals: Mapping[str, Estimate]) -> dict[str, Estimate]
 
 
 def _left_out(
-    calibration: Calibration, clocks: Sequence[Clocks], layouts: Sequence[Layout], machine: Machine
+    calibration: Calibration,
+    clocks: Sequence[Clocks],
+    layouts: Sequence[Layout],
+    machine: Machine,
+    memory: Mapping[Layout, MemoryLeftOut],
 ) -> LeftOutErrors | None:
-    """Return the prediction error of each layout left out; None: too few layouts to predict from."""
+    """Return the prediction errors of each layout left out; None: too few layouts to predict from."""
     if len(layouts) < 3 and all(layout.total_threads > 1 for layout in layouts):
         return None
     rows = tuple(
@@ -204,6 +209,8 @@ def _left_out(
             predicted_per_s=one.predicted_per_s,
             measured_load=one.measured_active,
             predicted_load=one.predicted_active,
+            measured_bytes=None if (of_memory := memory.get(one.layout)) is None else of_memory.measured_bytes,
+            predicted_bytes=None if of_memory is None else of_memory.predicted_bytes,
         )
         for one in calibration.held_out or predict_held_out(clocks, machine)
     )

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tuner.core.defaults import TEN_MINUTES_S
-from tuner.core.model.calibration.calibrated import Calibrated, LeftOutErrors, measured_sentence
+from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, measured_sentence
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import percent, pluralize
+from tuner.core.text.figures import percent, pluralize, render_size
 from tuner.reports.text.formats import Table, render_table
 
 #: fields of `Demands` -> name of the demand, in the order in which an item meets them
@@ -64,13 +64,16 @@ def source_facts(calibrated: Calibrated) -> dict[str, Any]:
 
 def left_out_table(errors: LeftOutErrors, fmt: str = "simple") -> str:
     """Return a table of measured values, and of predictions by a fit without the layout."""
-    headers = ("left out", "items/10 min", "predicted", "error", "load", "predicted", "error")
-    return render_table(Table(headers, left_out_rows(errors), frozenset(range(1, 7))), fmt)
+    headers = ["left out", "items/10 min", "predicted", "error", "load", "predicted", "error"]
+    headers += ["memory", "predicted", "error"] if errors.memory_errors else []
+    return render_table(
+        Table(tuple(headers), left_out_rows(errors), frozenset(range(1, len(headers)))), fmt
+    )
 
 
 def left_out_rows(errors: LeftOutErrors) -> tuple[tuple[str, ...], ...]:
-    """Return a row for each layout: throughput measured, predicted and the error, then the same of its
-    load.
+    """Return a row for each layout: throughput measured, predicted and the error, the same of its load and,
+    if any is known, of its memory.
     """
     return tuple(
         (
@@ -81,21 +84,37 @@ def left_out_rows(errors: LeftOutErrors) -> tuple[tuple[str, ...], ...]:
             load(row.measured_load),
             load(row.predicted_load),
             "-" if row.load_error_ratio is None else format_signed(row.load_error_ratio),
+            *(_memory_cells(row) if errors.memory_errors else ()),
         )
         for row in errors.rows
+    )
+
+
+def _memory_cells(row: LeftOut) -> tuple[str, str, str]:
+    error = row.memory_error_ratio
+    return (
+        "-" if row.measured_bytes is None else render_size(row.measured_bytes),
+        "-" if row.predicted_bytes is None else render_size(row.predicted_bytes),
+        "-" if error is None else format_signed(error),
     )
 
 
 def left_out_sentence(errors: LeftOutErrors) -> str:
     """Return a sentence with the mean and the worst error."""
     worst = errors.worst
-    of_load = errors.load_mean_ratio
+    of_load, of_memory = errors.load_mean_ratio, errors.memory_mean_ratio
     layouts = "the one layout was" if len(errors.rows) == 1 else f"each of {len(errors.rows)} layouts was"
     said = (
         f"Left out of the fit, {layouts} predicted with an error of {percent(errors.mean_ratio)} on average,"
         f" {percent(abs(worst.error_ratio))} at worst ({worst.layout})"
     )
-    return f"{said}." if of_load is None else f"{said}; its load, of {percent(of_load)}."
+    if of_load is not None:
+        said += f"; its load, of {percent(of_load)}"
+    if of_memory is not None:
+        n_known = len(errors.memory_errors)
+        some = "" if n_known == len(errors.rows) else f" ({n_known} of {pluralize(len(errors.rows), 'layout')})"
+        said += f"; its memory{some}, of {percent(of_memory)}"
+    return f"{said}."
 
 
 def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
@@ -105,6 +124,7 @@ def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
     return {
         "mean_ratio": errors.mean_ratio,
         "load_mean_ratio": errors.load_mean_ratio,
+        "memory_mean_ratio": errors.memory_mean_ratio,
         "worst_ratio": abs(errors.worst.error_ratio),
         "worst": str(errors.worst.layout),
         "layouts": [
@@ -116,6 +136,9 @@ def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
                 "measured_load": row.measured_load,
                 "predicted_load": row.predicted_load,
                 "load_error_ratio": row.load_error_ratio,
+                "measured_memory_bytes": row.measured_bytes,
+                "predicted_memory_bytes": row.predicted_bytes,
+                "memory_error_ratio": row.memory_error_ratio,
             }
             for row in errors.rows
         ],

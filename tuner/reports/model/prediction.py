@@ -30,8 +30,6 @@ from tuner.reports.text.formats import Table, render_table
 
 MOST_ROWS = 20  #: rows of the table, unless all rows are requested
 _TRIED = 4  #: largest number of layouts that the last sentence proposes to measure
-#: mean error for left-out layouts up to which the model is a good guide to the layouts worth measuring
-_GOOD = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +44,13 @@ class Predicted:
     #: 95th percentile of the time of an item, in seconds; None: not known (the network does not give it)
     residence_p95_s: Mapping[Layout, float] | None = None
     by: str = "network"  #: method: network or simulation
+
+    @property
+    def as_good(self) -> tuple[Layout, ...]:
+        """Return the layouts that may be as good as the best: all, if the error is too large to choose by."""
+        if not self.calibrated.is_too_inexact:
+            return self.trusted.as_good
+        return tuple(row.layout for row in _ordered(self) if row.layout != self.trusted.best)
 
 
 def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS, above: str = "") -> str:
@@ -72,18 +77,24 @@ def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS
 
 def prediction_sentences(predicted: Predicted) -> list[str]:
     """Return the predicted best, layouts that may be as good, and extrapolations, a sentence each."""
-    trusted = predicted.trusted
+    trusted, today = predicted.trusted, "it is"
     level = percent(trusted.confidence)
     best = f"{trusted.best} is predicted best{_but_larger(trusted)}"
     if len(trusted.rows) == 1:
         found = [f"{trusted.best} is the only layout to predict."]
+    elif predicted.calibrated.is_too_inexact:
+        today = "the highest is that of"
+        found = [
+            f"The highest predicted throughput is that of {trusted.best}{_but_larger(trusted)}, but the error"
+            " of the predictions is too large to call a layout best or slower."
+        ]
     elif trusted.as_good:
         others = pluralize(len(trusted.as_good), "other layout")
         found = [f"{best}; {others} may be as good ({level}): {list_names(trusted.as_good)}."]
     else:
         found = [f"{best}, and all others slower ({level})."]
     if predicted.today is not None and predicted.today.best != trusted.best:
-        found.append(f"Today it is {predicted.today.best}.")
+        found.append(f"Today {today} {predicted.today.best}.")
     return found
 
 
@@ -143,13 +154,13 @@ def trust_sentences(predicted: Predicted) -> list[str]:
         found.append(
             "Interpreters without GIL run each thread slower (5 % to 40 %, by version): this is not included."
         )
-    if errors is not None and errors.mean_ratio > _GOOD:
+    if errors is not None and calibrated.is_too_inexact:
         found.append(
             f"An error of {percent(errors.mean_ratio)} is too much to choose by: something is missing in the"
             " model of this service."
         )
     if not predicted.what_if and len(trusted.rows) > 1:
-        n_tried = min(_TRIED, 1 + max(1, len(trusted.as_good)))
+        n_tried = min(_TRIED, 1 + max(1, len(predicted.as_good)))
         names = ",".join(str(row.layout) for row in _ordered(predicted)[:n_tried])
         found.append(f"These are estimates. Measure these layouts before you use one: --layouts {names}")
     return found
@@ -175,7 +186,7 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
         "measured_on_cores": calibrated.seen.machine.cores,
         "what_if": str(predicted.what_if) or None,
         "best": str(trusted.best),
-        "as_good": [str(one) for one in trusted.as_good],
+        "as_good": [str(one) for one in predicted.as_good],
         "layouts": [
             {
                 "layout": str(row.layout),

@@ -17,7 +17,12 @@ from tuner.reports.text.formats import Table, render_table
 
 TITLE = "Processes or threads?"
 _NAMES: dict[Shape, str] = {"processes": "processes", "threads": "threads", "both": "both"}
-_STANDINGS: dict[Standing, str] = {"best": "best", "as-good": "may be as good", "slower": "slower"}
+_STANDINGS: dict[Standing, str] = {
+    "best": "best",
+    "as-good": "may be as good",
+    "slower": "slower",
+    "unknown": "unknown",
+}
 _CHEAPER = 0.8  #: a layout is mentioned if it needs less than this share of the memory
 
 
@@ -31,7 +36,7 @@ def render_shapes(
         missing: variants without a prediction -> reason.
         shown: the variant whose layouts are listed below; None: none.
     """
-    found = shape_bests([one.trusted for one in predictions])
+    found = _bests(predictions)
     if len(found) < 2:
         return ""
     machine = predictions[0].machine
@@ -49,7 +54,7 @@ def render_shapes(
 
 def describe_shapes(predictions: Sequence[Predicted], missing: Mapping[str, str]) -> list[str]:
     """Return the answer, and the variants left out of the table, a sentence each."""
-    found = shape_bests([one.trusted for one in predictions])
+    found = _bests(predictions)
     if len(found) < 2:
         return []
     lines = [_answer(predictions, found)]
@@ -62,6 +67,12 @@ def describe_shapes(predictions: Sequence[Predicted], missing: Mapping[str, str]
         for variant, why in missing.items()
     ]
     return lines
+
+
+def _bests(predictions: Sequence[Predicted]) -> list[ShapeBest]:
+    """Return the best layout of each shape; nothing is compared if one of the variants is too inexact."""
+    are_too_inexact = any(one.calibrated.is_too_inexact for one in predictions)
+    return shape_bests([one.trusted for one in predictions], are_too_inexact=are_too_inexact)
 
 
 def shapes_facts(predictions: Sequence[Predicted]) -> list[dict[str, Any]]:
@@ -78,7 +89,7 @@ def shapes_facts(predictions: Sequence[Predicted]) -> list[dict[str, Any]]:
             "memory_bytes": estimate_facts(_memory(predictions, one)),
             "large_enough": large_enough(rules[one.place], one.shape),
         }
-        for one in shape_bests([one.trusted for one in predictions])
+        for one in _bests(predictions)
     ]
 
 
@@ -90,7 +101,7 @@ def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Tabl
     headers = (
         *(("variant",) if with_variant else ()),
         *("shape", "layout", "items/10 min", f"{level} interval", *(("measured",) if seen else ())),
-        *("of the best", "against the best"),
+        *("of the highest", "against the best"),
         *("memory", "large enough"),
     )
     rows = [
@@ -125,6 +136,11 @@ def _rules(predicted: Predicted) -> dict[Kind, Rule]:
 def _answer(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> str:
     """Return a sentence on the best shape."""
     best = found[0]
+    if best.standing == "unknown":
+        return (
+            f"The highest predicted throughput is that of {best.row.layout}, but the error of the predictions"
+            " is too large to call a shape best or slower."
+        )
     alike = [one for one in found if one.standing == "as-good"]
     slower = [one for one in found if one.standing == "slower"]
     if not alike:

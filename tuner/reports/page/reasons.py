@@ -69,8 +69,10 @@ def prediction_section(prediction: Calibrated | str | None, limits: Limits) -> S
         lambda width, name: prediction_picture(errors, width=width, name=name), "foretold"
     )
     blocks.append(Text([left_out_sentence(errors)]))
-    headers = ("left out", "items/10 min", "predicted", "error", "load", "its prediction", "its error")
-    table, left_out = thin_table(Table(headers, left_out_rows(errors), frozenset(range(1, 7))), limits.rows)
+    headers = ["left out", "items/10 min", "predicted", "error", "load", "its prediction", "its error"]
+    headers += ["memory", "prediction of memory", "error of memory"] if errors.memory_errors else []
+    numeric = frozenset(range(1, len(headers)))
+    table, left_out = thin_table(Table(tuple(headers), left_out_rows(errors), numeric), limits.rows)
     blocks.append(
         Shown("foretold-table", "Each layout left out of the fit", table, is_folded=True, left_out=left_out)
     )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _N_DRAWS = 64
 _MOST_FOREIGN_CORES = 0.15
+#: mean error for left-out layouts up to which the model is a good guide to the layouts worth measuring
+_MOST_ERROR_RATIO = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class LeftOut:
     predicted_per_s: float
     measured_load: float | None = None  #: mean number of active tasks; None: not measured
     predicted_load: float | None = None
+    measured_bytes: float | None = None  #: memory (PSS); None: not measured
+    predicted_bytes: float | None = None  #: None: the other layouts do not determine it
 
     @property
     def error_ratio(self) -> float:
@@ -58,6 +62,13 @@ class LeftOut:
         if not self.measured_load or self.predicted_load is None:
             return None
         return self.predicted_load / self.measured_load - 1
+
+    @property
+    def memory_error_ratio(self) -> float | None:
+        """Return the relative error of the predicted memory; None if it was not measured or predicted."""
+        if not self.measured_bytes or self.predicted_bytes is None:
+            return None
+        return self.predicted_bytes / self.measured_bytes - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,16 @@ class LeftOutErrors:
         """Return the mean absolute relative error of the load; None if it was not measured."""
         errors = [abs(error) for row in self.rows if (error := row.load_error_ratio) is not None]
         return fmean(errors) if errors else None
+
+    @property
+    def memory_errors(self) -> list[float]:
+        """Return the absolute relative errors of the memory, of the layouts for which it is known."""
+        return [abs(error) for row in self.rows if (error := row.memory_error_ratio) is not None]
+
+    @property
+    def memory_mean_ratio(self) -> float | None:
+        """Return the mean absolute relative error of the memory; None if it is not known."""
+        return fmean(errors) if (errors := self.memory_errors) else None
 
     @property
     def worst(self) -> LeftOut:
@@ -101,6 +122,11 @@ class Calibrated:
     def is_disturbed(self) -> bool:
         """Return whether other processes used so much CPU that a quiet host would give other results."""
         return self.foreign_cores > _MOST_FOREIGN_CORES
+
+    @property
+    def is_too_inexact(self) -> bool:
+        """Return whether the error on left-out layouts is too large to call a layout best or slower."""
+        return self.left_out is not None and self.left_out.mean_ratio > _MOST_ERROR_RATIO
 
 
 def demands_from_intervals(profile: Profile) -> tuple[Demands, ...]:

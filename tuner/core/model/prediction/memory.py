@@ -11,6 +11,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.defaults import CONFIDENCE
 from tuner.core.domain.layout import Layout
 from tuner.core.model.profile import ProfileMemory
 from tuner.core.stats.interval import Estimate
@@ -91,19 +92,11 @@ def fit_memory(seen: Iterable[MemorySeen]) -> MemoryFit | None:
     The memory that all layouts need alike (a main process, pages that processes share) is 0 unless it clearly
     improves the fit.
     """
-    of_layout: dict[Layout, list[MemorySeen]] = defaultdict(list)
-    for one in seen:
-        if one.pss_bytes > 0:
-            of_layout[one.layout].append(one)
-    if not of_layout:
+    layouts = _by_layout(seen)
+    if not layouts:
         return None
-    rows, n_layouts = [], len(of_layout)
-    for layout, own in of_layout.items():
-        pss = sum(one.pss_bytes * one.n_windows for one in own)
-        children = sum(one.n_children * one.n_windows for one in own)
-        n_windows = sum(one.n_windows for one in own)
-        rows.append(_row(layout, children / n_windows) / (pss / n_windows))
-    design = np.asarray(rows)
+    n_layouts = len(layouts)
+    design = np.asarray([_row(one.layout, one.n_children) / one.pss_bytes for one in layouts])
     identified = _identified_columns(design)
     values, used = _non_negative(design, identified)
     if len(design) > len(identified) + 1:
@@ -120,6 +113,44 @@ def fit_memory(seen: Iterable[MemorySeen]) -> MemoryFit | None:
         df=df,
         covariance=covariance,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLeftOut:
+    """Memory of a layout, and its prediction by a fit to all other layouts."""
+
+    measured_bytes: float
+    predicted_bytes: float | None  #: None: the other layouts do not show the memory of a further thread
+
+
+def leave_memory_out(seen: Iterable[MemorySeen]) -> dict[Layout, MemoryLeftOut]:
+    """Return each layout with the prediction by a fit without it; none if only one layout was measured.
+
+    The prediction is for the measured number of children.
+    """
+    layouts = _by_layout(seen)
+    found = {}
+    for one in layouts:
+        fit = fit_memory(other for other in layouts if other is not one)
+        if fit is not None:
+            predicted = fit.of(one.layout, one.n_children, CONFIDENCE)
+            found[one.layout] = MemoryLeftOut(one.pss_bytes, predicted.mean)
+    return found
+
+
+def _by_layout(seen: Iterable[MemorySeen]) -> list[MemorySeen]:
+    """Return the mean over the windows of each layout, without windows in which no memory was measured."""
+    of_layout: dict[Layout, list[MemorySeen]] = defaultdict(list)
+    for one in seen:
+        if one.pss_bytes > 0:
+            of_layout[one.layout].append(one)
+    found = []
+    for layout, own in of_layout.items():
+        pss = sum(one.pss_bytes * one.n_windows for one in own)
+        children = sum(one.n_children * one.n_windows for one in own)
+        n_windows = sum(one.n_windows for one in own)
+        found.append(MemorySeen(layout, children / n_windows, pss / n_windows, n_windows))
+    return found
 
 
 def _row(layout: Layout, n_children: float) -> Array:

@@ -14,8 +14,9 @@ from tuner.core.model.prediction.trust import Trusted, TrustedLayout, best_first
 
 Shape = Literal["processes", "threads", "both"]
 SHAPES: tuple[Shape, ...] = get_args(Shape)
-#: comparison with the best of all: it is the best, may be as good, or is predicted to be slower
-Standing = Literal["best", "as-good", "slower"]
+#: comparison with the best of all: it is the best, may be as good, or is predicted to be slower; unknown: the
+#: predictions are too inexact for a comparison
+Standing = Literal["best", "as-good", "slower", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,12 @@ def shape_of(layout: Layout) -> Shape:
     return "threads" if layout.processes == 1 else "both"
 
 
-def shape_bests(predictions: Sequence[Trusted]) -> list[ShapeBest]:
+def shape_bests(predictions: Sequence[Trusted], *, are_too_inexact: bool = False) -> list[ShapeBest]:
     """Return the best layout of each predicted shape, best first; of one prediction, `Trusted.best` is it.
 
     Args:
         predictions: one for each variant of a service, for the same host.
+        are_too_inexact: whether they are too inexact to compare layouts; each standing is then unknown.
     """
     every = [(place, row) for place, one in enumerate(predictions) for row in one.rows]
     order = best_first([row.layout for _, row in every], [_mean(row) for _, row in every])
@@ -58,7 +60,9 @@ def shape_bests(predictions: Sequence[Trusted]) -> list[ShapeBest]:
             shape=shape,
             row=row,
             of_best=_mean(row) / _mean(best) if _mean(best) else 1.0,
-            standing=_standing(row, best, predictions[best_place] if place == best_place else None),
+            standing="unknown"
+            if are_too_inexact
+            else _standing(row, best, predictions[best_place] if place == best_place else None),
             place=place,
         )
         for place, shape, row in found
