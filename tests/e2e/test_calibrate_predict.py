@@ -301,6 +301,21 @@ def test_memory_is_predicted_as_measured_although_all_processes_share_some(typed
         assert row["memory_bytes"]["mean"] == pytest.approx(row["measured"]["pss_bytes"], rel=0.02)
 
 
+def test_a_race_is_explained_and_predicted_with_the_throughputs_of_its_ranking(typed: Type) -> None:
+    Path("noisy.yaml").write_text(PROFILE.replace("launch: 1%}", "launch: 4%, drift: 10%}"))
+    typed("grid --simulate noisy.yaml --layouts 1x1,2x1,4x1,1x2 --strategy race --budget 1h --study r.tuner.db")
+
+    ranked = json.loads(typed("rank r.tuner.db --json").stdout)["layouts"]
+    explained = json.loads(typed("explain r.tuner.db --json").stdout)["layouts"]
+    predicted = json.loads(typed("predict r.tuner.db --json").stdout)["layouts"]
+
+    means = {row["layout"]: row["throughput_per_10min"]["mean"] for row in ranked}
+    assert len(means) == 4
+    assert {row["layout"]: row["throughput_per_10min"] for row in explained} == pytest.approx(means)
+    measured = {row["layout"]: row["measured"]["throughput_per_10min"] for row in predicted}
+    assert measured == pytest.approx(means)
+
+
 def test_a_variant_that_a_study_has_not_is_reported_with_those_it_has(typed: Type, study: str) -> None:
     for command in ("calibrate", "predict"):
         code, out, err = typed(f"{command} {study} --variant fast")

@@ -29,11 +29,12 @@ from tuner.core.model.diagnosis.text import sentence
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import CalibratedRange
+from tuner.core.ranking.ranking import rank
 from tuner.reports.model.explain import explanation_table, render_explanation_json
 
 from ..wording import start_of, wording
 
-L1X1, L2X2 = Layout(1, 1), Layout(2, 2)
+L1X1, L1X2, L2X2 = Layout(1, 1), Layout(1, 2), Layout(2, 2)
 PRESSED = (VoidReason("memory-pressure", "tasks waited for memory in 20 % of the window"),)
 DISTURBED = (VoidReason("disturbed", "foreign CPU"),)
 
@@ -533,6 +534,31 @@ def test_the_number_of_processes_that_was_tried_is_reported() -> None:
     single = next(rule for rule in rules if rule.kind == "single-threads")
 
     assert (single.count, single.most) == (None, 1024)
+
+
+def test_the_layout_that_missed_the_slower_block_is_explained_with_the_corrected_throughput() -> None:
+    """1x2 has a window in the faster block only: its own mean of 200 items would put it before 2x1."""
+    layouts = (L1X1, L1X2, Layout(2, 1))
+    study = replace(study_of(*layouts), n_blocks=2)
+    alone = window(L1X1, n_done=100, worker_cpu_s=30.0, child_cpu_s=0.0, service_cpu_s=30.0, blocked_s=0.0)
+    cells = [(L1X1, 0, 100), (L1X1, 1, 50), (L1X2, 0, 200), (Layout(2, 1), 0, 220), (Layout(2, 1), 1, 110)]
+    windows = [
+        replace(alone, launch_id=n, layout=layout, block=block, n_done=n_done)
+        for n, (layout, block, n_done) in enumerate(cells, start=1)
+    ]
+    found = explain(evidence_of(study, windows, {}), Machine(24))
+
+    ranked = rank(study, windows).throughput_per_s
+    corrected = found.with_throughput(ranked)
+
+    assert [one.layout for one in found.diagnoses] == [L1X2, Layout(2, 1), L1X1]
+    assert [one.layout for one in corrected.diagnoses] == [Layout(2, 1), L1X2, L1X1]
+    assert corrected.throughput_per_s == ranked
+    assert ranked[L1X2] == pytest.approx(200 / alone.length_s / 2**0.5)
+    (of_one,) = (one for one in corrected.diagnoses if one.layout == L1X1)
+    assert of_one.doubled == (L1X2, pytest.approx(ranked[L1X2] / ranked[L1X1]))
+    (of_raw,) = (one for one in found.diagnoses if one.layout == L1X1)
+    assert of_raw.doubled == (L1X2, pytest.approx(200 / 75))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tuner.app.collection import collection_paused
 from tuner.app.plan_builder import build_plan
 from tuner.app.session import load_request, new_session
-from tuner.app.study_queries import explanation_of, overview_of, rules_of
+from tuner.app.study_queries import explanation_of, overview_of, rank_store, rules_of
 from tuner.bootstrap import stores
 from tuner.bootstrap.stores import open_store
 from tuner.config.load import Given
@@ -20,7 +20,6 @@ from tuner.core.errors import ConfigError
 from tuner.ports import Store
 from tuner.study.aging import memory_growth
 from tuner.study.calibration_run import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
-from tuner.study.counted import judged_launches, recalled_race, without_others
 
 if TYPE_CHECKING:
     from tuner.app.session import Options
@@ -63,7 +62,9 @@ def _prediction_of(store: Store, seen: Overview, sums: Sums) -> Calibrated | str
 
     try:
         # only the file name, because pages show no folders of this host
-        return read_calibration(store, seen.name, variant=variant, sums=sums)
+        return read_calibration(
+            store, seen.name, variant=variant, sums=sums, throughput_per_s=seen.ranking.throughput_per_s
+        )
     except ConfigError as error:
         return f"{error.problem}."
 
@@ -90,7 +91,9 @@ def calibrate_file(file: Path, *, variant: str | None = None) -> Calibrated:
     from tuner.study.calibration_run import read_calibration
 
     with open_store(file, read_only=True) as store:
-        return read_calibration(store, str(file), variant=variant)
+        sums = store.sums()
+        per_s = rank_store(store, file, sums=sums).ranking.throughput_per_s
+        return read_calibration(store, str(file), variant=variant, sums=sums, throughput_per_s=per_s)
 
 
 def calibrate_variants(file: Path) -> tuple[list[Calibrated], dict[str, str]]:
@@ -106,9 +109,13 @@ def calibrate_variants(file: Path) -> tuple[list[Calibrated], dict[str, str]]:
     found, missing = [], {}
     with open_store(file, read_only=True) as store:
         variants = list(dict.fromkeys(layout.variant for layout in store.study().layouts))
+        sums = store.sums()
+        per_s = rank_store(store, file, sums=sums).ranking.throughput_per_s
         for variant in variants:
             try:
-                found.append(read_calibration(store, str(file), variant=variant))
+                found.append(
+                    read_calibration(store, str(file), variant=variant, sums=sums, throughput_per_s=per_s)
+                )
             except ConfigError as error:
                 if len(variants) == 1:
                     raise
@@ -212,26 +219,26 @@ def explain_file(
 
     asked = question or RankingOptions()
     with open_store(file, read_only=True) as store:
-        record, everything = store.study(), store.sums()
-        known = recalled_race(store)
-        sums = without_others(store, everything, known)
-        limits, verdicts = asked.limits_of(record), {}
-        if limits:  # without limits there are no verdicts, and ranking 100 000 windows takes a while
-            from tuner.core.ranking.ranking import rank
-
-            level = confidence or record.confidence
-            growth = memory_growth(store, everything, level, asked.horizon_of(record))
-            verdicts = rank(record, sums, confidence=level, limits=limits, growth=growth).verdicts
-        elif confidence is not None:
+        record = store.study()
+        limits = asked.limits_of(record)
+        if confidence is not None and not limits:
             raise ConfigError(
                 f"{file} has no limits, and --confidence is of these alone",
                 hint="Add --max-memory, or leave --confidence out.",
             )
-        found = explanation_of(record, sums, verdicts)
-        if not isinstance(found, str):
-            from tuner.core.ranking.aging import throughput_trends
+        sums = store.sums()
+        seen = rank_store(store, file, question=asked, sums=sums)
+        found, ranking = seen.explanation, seen.ranking
+        if confidence is not None:
+            from tuner.core.ranking.ranking import rank
 
-            trends = throughput_trends(record, judged_launches(store, known), record.confidence)
-            growth = memory_growth(store, everything, record.confidence, asked.horizon_of(record))
-            found = replace(found, trends_per_h=trends, memory_growth=growth)
+            growth = memory_growth(store, sums, confidence, asked.horizon_of(record))
+            judged = rank(record, seen.sums, confidence=confidence, limits=limits, growth=growth)
+            found = explanation_of(record, seen.sums, judged.verdicts)
+            if not isinstance(found, str):
+                found = found.with_throughput(ranking.throughput_per_s)
+        if not isinstance(found, str):
+            trends = {row.layout: row.trend_per_h for row in ranking.rows if row.trend_per_h is not None}
+            grows = {row.layout: row.memory_growth for row in ranking.rows if row.memory_growth is not None}
+            found = replace(found, trends_per_h=trends, memory_growth=grows)
     return record, found, rules_of(found, cores)

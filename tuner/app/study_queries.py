@@ -58,12 +58,12 @@ def rank_file(
 
     with open_store(file, read_only=True) as store:
         asked = question or RankingOptions()
-        seen = _rank(store, file, current=current, confidence=confidence, question=asked)
+        seen = rank_store(store, file, current=current, confidence=confidence, question=asked)
         step = _next_step(store, file, seen, is_held=live_now(file)[1])
     return seen.record, replace(seen.ranking, next_step=step)
 
 
-def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> NextStep:
+def _next_step(store: Store, file: Path, seen: RankedStudy, *, is_held: bool) -> NextStep:
     from tuner.core.ranking.aging import is_changing
     from tuner.core.ranking.next_step import next_step
     from tuner.core.ranking.step_case import OF_HOST, Facts
@@ -123,7 +123,7 @@ def overview_of(
     question = question or RankingOptions()
     live, is_held = live_now(file)
     known = _known(store)
-    seen = _rank(
+    seen = rank_store(
         store, file, current=current, confidence=confidence, question=question, known=known, sums=sums
     )
     ending = None if known is None else known.ending()
@@ -145,7 +145,7 @@ def overview_of(
     )
 
 
-def _can_slice(seen: _Ranked, file: Path) -> bool:
+def _can_slice(seen: RankedStudy, file: Path) -> bool:
     """Return whether slices would help a study that had none; only then its settings are read."""
     from tuner.core.ranking.step_case import is_noisy
 
@@ -196,7 +196,7 @@ def _known(store: Store) -> Recalled | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class RankedStudy:
     """A study, its ranking, and the data behind it."""
 
     record: StudyRecord
@@ -207,25 +207,27 @@ class _Ranked:
     known: Recalled | None  #: state of a race; None: its strategy was not restored
 
 
-def _rank(
+def rank_store(
     store: Store,
     file: Path,
     *,
-    current: str | None,
-    confidence: float | None,
-    question: RankingOptions,
+    current: str | None = None,
+    confidence: float | None = None,
+    question: RankingOptions | None = None,
     known: Recalled | None = None,
     sums: Sums | None = None,
-) -> _Ranked:
+) -> RankedStudy:
+    """Return the ranking of an open *store* of *file*, and its explanation; arguments as for `overview_of`."""
     from tuner.core.domain.strategy import Comparing
     from tuner.core.ranking.race_result import by_claim
+    from tuner.core.ranking.ranked import RankingOptions
     from tuner.core.ranking.ranking import rank
     from tuner.core.ranking.step_case import wider_than
     from tuner.core.text.figures import percent
     from tuner.study.aging import longer_seen
     from tuner.study.counted import without_others
 
-    record = store.study()
+    record, question = store.study(), question or RankingOptions()
     layout = parse_measured_layout(current, record, file) if current is not None else None
     is_race = record.strategy == "race"
     if is_race and confidence is not None and confidence != record.confidence:
@@ -277,8 +279,9 @@ def _rank(
             ranking = replace(ranking, claim=claim)
         ranking = _with_longer(ranking, longer_seen(store, everything, known.strategy.answer()))
     if not isinstance(explanation, str):
+        explanation = explanation.with_throughput(ranking.throughput_per_s)
         ranking = replace(ranking, wider=wider_than(record, ranking, explanation.diagnoses))
-    return _Ranked(record, ranking, explanation, seen.sums, len(store.launches()), known)
+    return RankedStudy(record, ranking, explanation, seen.sums, len(store.launches()), known)
 
 
 def _with_longer(ranking: Ranking, longer: LongerLaunch | None) -> Ranking:

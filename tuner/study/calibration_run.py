@@ -54,7 +54,12 @@ def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, wi
 
 
 def read_calibration(
-    store: Store, name: str, *, variant: str | None = None, sums: Sums | None = None
+    store: Store,
+    name: str,
+    *,
+    variant: str | None = None,
+    sums: Sums | None = None,
+    throughput_per_s: Mapping[Layout, float] | None = None,
 ) -> Calibrated:
     """Estimate the demands of an item, the memory, and the model's errors from the windows in *store*.
 
@@ -63,6 +68,7 @@ def read_calibration(
         name: the name of the store's file, for error messages.
         variant: the variant to calibrate; None: the service without a variant, else its only variant.
         sums: the sums over the windows of the store; None: they are read from *store*.
+        throughput_per_s: the throughputs of a ranking, to be printed as measured; None: those of the windows.
 
     Raises:
         ConfigError: the store has no window to calibrate on.
@@ -88,7 +94,8 @@ def read_calibration(
         raise ConfigError(f"{name}: {error.problem}", hint=error.hint) from error
     memory_seen = [_memory_seen(one) for one in clocks if one.pss_bytes is not None]
     memory = fit_memory(memory_seen)
-    measured = tuple(map(_measured, by_layout(clocks).values()))
+    ranked = {} if layouts[0].variant in pooled or throughput_per_s is None else throughput_per_s
+    measured = tuple(_measured(own, ranked.get(own[0].layout)) for own in by_layout(clocks).values())
     busy_cores = max(one.cpu_cores or 0.0 for one in measured)
     foreign_cores = sum((one.foreign_cores - one.interrupt_cores) * one.length_s for one in clocks) / sum(
         one.length_s for one in clocks
@@ -217,14 +224,14 @@ def _left_out(
     return LeftOutErrors(rows) if rows else None
 
 
-def _measured(clocks: Sequence[Clocks]) -> Measured:
-    """Sum up the measurements of one layout."""
+def _measured(clocks: Sequence[Clocks], ranked_per_s: float | None) -> Measured:
+    """Sum up the measurements of one layout; *ranked_per_s*: its throughput in the ranking, if known."""
     length_s = sum(one.length_s for one in clocks)
     loads = [(one.n_active, one.length_s) for one in clocks if one.n_active is not None]
     sizes = [(one.pss_bytes, one.n_windows) for one in clocks if one.pss_bytes is not None]
     return Measured(
         layout=clocks[0].layout,
-        throughput_per_s=sum(one.n_done for one in clocks) / length_s,
+        throughput_per_s=ranked_per_s or sum(one.n_done for one in clocks) / length_s,
         load=_weighted(loads),
         cpu_cores=sum(one.busy_cores * one.length_s for one in clocks) / length_s,
         pss_bytes=_weighted(sizes),

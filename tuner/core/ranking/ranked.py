@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, cast
 
-from tuner.core.defaults import HORIZON_S, WITHIN
+from tuner.core.defaults import HORIZON_S, TEN_MINUTES_S, WITHIN
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Limit, Verdict, limits_from
 from tuner.core.domain.records import Objective, StudyRecord, parse_objective
@@ -136,6 +136,12 @@ class Ranking:
     def verdicts(self) -> dict[Layout, Verdict | None]:
         """Return whether each layout keeps the limits; None if there are none."""
         return {row.layout: row.verdict for row in self.rows}
+
+    @property
+    def throughput_per_s(self) -> dict[Layout, float]:
+        """Return the throughput of each measured layout in items per second, as all commands print it."""
+        means = {row.layout: row.throughput_per_10min.mean for row in self.rows}
+        return {layout: mean / TEN_MINUTES_S for layout, mean in means.items() if mean is not None}
 
     @property
     def best(self) -> RankedLayout | None:

@@ -12,6 +12,7 @@ from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import percent, render_size
 from tuner.reports.model.model import (
     DEMANDS,
+    LEFT_OUT_MEANS,
     estimate_facts,
     headline,
     interval,
@@ -45,7 +46,8 @@ def render_calibration(calibrated: Calibrated) -> str:
         "".join(f"{sentence}\n" for sentence in calibration_sentences(calibrated)),
     ]
     if calibrated.left_out is not None:
-        parts += [left_out_table(calibrated.left_out), f"{left_out_sentence(calibrated.left_out)}\n"]
+        sentences = (left_out_sentence(calibrated.left_out), LEFT_OUT_MEANS)
+        parts += [left_out_table(calibrated.left_out), "".join(f"{sentence}\n" for sentence in sentences)]
     return "\n".join(parts)
 
 
@@ -94,7 +96,7 @@ def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
             *calibrated.simulated,
             *headline(calibrated),
             *calibration_sentences(calibrated),
-            *([] if calibrated.left_out is None else [left_out_sentence(calibrated.left_out)]),
+            *([] if (errors := calibrated.left_out) is None else [left_out_sentence(errors), LEFT_OUT_MEANS]),
         ],
         "held_out": left_out_facts(calibrated.left_out),
     }

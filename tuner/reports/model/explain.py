@@ -7,14 +7,16 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.records import StudyRecord, is_simulated, simulation_notes
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Share, Station
 from tuner.core.model.diagnosis.evidence import Evidence
 from tuner.core.model.diagnosis.explanation import Explanation
-from tuner.core.model.diagnosis.sizing import Rule, large_enough
+from tuner.core.model.diagnosis.sizing import ENOUGH, Rule, large_enough
 from tuner.core.model.diagnosis.text import percent, sentence, short
 from tuner.core.model.prediction.shapes import SHAPES
-from tuner.core.text.figures import pluralize
+from tuner.core.text.figures import list_names, pluralize
+from tuner.core.text.figures import percent as share
 from tuner.reports.ranking.evidence import describe_gil
 from tuner.reports.ranking.ranking_words import headline
 from tuner.reports.ranking.trends import describe_messages, growth_facts, growth_message, loss_message
@@ -39,8 +41,9 @@ LEGEND = (
     " ~: from the model; all else is measured."
 )
 _SAME_ITEM = (
-    "The rules assume the same demand per item in every layout; tuner calibrate STUDY.tuner.db estimates"
-    " how much processes and threads slow each other."
+    "The rules assume the same demand per item in every layout, that of {}. tuner calibrate STUDY.tuner.db"
+    " estimates how much processes and threads slow each other. tuner predict estimates the demand from all"
+    " layouts of a variant together, so the layouts that it calls large enough may differ."
 )
 
 
@@ -82,7 +85,7 @@ def render_explanation_json(study: StudyRecord, found: Explanation | str, rules:
 
 def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Rule]) -> list[str]:
     """Return the limits of the explanation, a sentence each."""
-    notes = [*describe_gil(study), *_fastest_trends(study, found), *([_SAME_ITEM] if rules else [])]
+    notes = [*describe_gil(study), *_fastest_trends(study, found), *_same_item(found, rules)]
     variants = list(dict.fromkeys(one.layout.variant for one in found.diagnoses))
     if rules and len(variants) > 1 and len({rule.variant for rule in rules}) == 1:
         of = f"variant {rules[0].variant}" if rules[0].variant else "the service without a variant"
@@ -118,6 +121,13 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
     return notes
 
 
+def _same_item(found: Explanation, rules: Sequence[Rule]) -> list[str]:
+    """Return the layouts from which the demand of the rules is, in a sentence; none without rules."""
+    variants = dict.fromkeys(rule.variant for rule in rules)
+    layouts = [layout for variant in variants for layout in found.references[variant].layouts]
+    return [_SAME_ITEM.format(list_names(layouts))] if rules else []
+
+
 def _fastest_trends(study: StudyRecord, found: Explanation) -> list[str]:
     fastest = found.diagnoses[0].layout
     return [
@@ -147,11 +157,10 @@ def explanation_table(found: Explanation) -> Table:
     )  # fmt: skip
     rows = []
     for one in found.diagnoses:
-        seen = found.evidence[one.layout]
         rows.append(
             (
                 str(one.layout),
-                _items(600 * seen.done_per_s),
+                _items(TEN_MINUTES_S * found.throughput_per_s[one.layout]),
                 short(one.what),
                 *(percent(one.utilization[name]) if name in one.utilization else "-" for name in stations),
                 *("-" if share not in one.shares else percent(one.shares[share]) for share in shares),
@@ -202,8 +211,8 @@ def rules_table(rules: Sequence[Rule]) -> Table | None:
 def rules_table_heading(rules: Sequence[Rule]) -> str:
     """Return the caption of the table."""
     return (
-        "Processes or threads? The smallest layout of each shape with 95 % of the maximum of that shape, on"
-        f" {pluralize(rules[0].cores, 'core')} (modelled):"
+        f"Processes or threads? The smallest layout of each shape with {share(ENOUGH)} of the highest throughput"
+        f" of that shape, on {pluralize(rules[0].cores, 'core')} (modelled):"
     )
 
 
@@ -235,7 +244,7 @@ def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
         "processes": one.layout.processes,
         "threads": one.layout.threads if one.layout.has_threads else None,
         "variant": one.layout.variant,
-        "throughput_per_10min": 600 * seen.done_per_s,
+        "throughput_per_10min": TEN_MINUTES_S * found.throughput_per_s[one.layout],
         "bound_by": list(one.what),
         "sentence": sentence(one),
         "utilization": {name: dataclasses.asdict(figure) for name, figure in one.utilization.items()},

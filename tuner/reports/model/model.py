@@ -99,6 +99,13 @@ def _memory_cells(row: LeftOut) -> tuple[str, str, str]:
     )
 
 
+#: difference between the throughputs of the table and those of the ranking
+LEFT_OUT_MEANS = (
+    "The table compares the mean of each layout's own launches with a prediction for the same conditions; tuner"
+    " rank prints another figure, which is corrected for differences between blocks."
+)
+
+
 def left_out_sentence(errors: LeftOutErrors) -> str:
     """Return a sentence with the mean and the worst error."""
     worst = errors.worst

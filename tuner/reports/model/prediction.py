@@ -15,6 +15,7 @@ from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize, render_size
 from tuner.reports.model.model import (
+    LEFT_OUT_MEANS,
     estimate_facts,
     headline,
     interval,
@@ -125,7 +126,7 @@ def trust_sentences(predicted: Predicted) -> list[str]:
     errors = calibrated.left_out
     found = []
     if errors is not None:
-        found.append(left_out_sentence(errors))
+        found += [left_out_sentence(errors), LEFT_OUT_MEANS]
     elif not calibrated.measured:
         found.append(
             "A profile does not contain the error of the model on this service, so the error is unknown."

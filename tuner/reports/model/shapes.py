@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.model.calibration.calibrated import Measured
-from tuner.core.model.diagnosis.sizing import Kind, Rule, large_enough, sizing_rules
+from tuner.core.model.diagnosis.sizing import ENOUGH, Kind, Rule, large_enough, sizing_rules
 from tuner.core.model.prediction.shapes import Shape, ShapeBest, Standing, shape_bests
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize
@@ -59,8 +59,9 @@ def describe_shapes(predictions: Sequence[Predicted], missing: Mapping[str, str]
         return []
     lines = [_answer(predictions, found)]
     lines.append(
-        "Large enough: the smallest layout with 95 % of the highest throughput of its shape. For both, each"
-        " process has enough threads to fill it."
+        f"Large enough: the smallest layout with {percent(ENOUGH)} of the highest throughput of its shape. For"
+        " both, each process has enough threads to fill it. tuner explain estimates the demand of an item from"
+        " fewer layouts, so it may name others."
     )
     lines += [
         f"{variant or 'The service without a variant'} is not in it: {why}."

@@ -17,7 +17,7 @@ from tuner.reports.model.explain import (
     rules_table,
     rules_table_heading,
 )
-from tuner.reports.model.model import headline, left_out_rows, left_out_sentence
+from tuner.reports.model.model import LEFT_OUT_MEANS, headline, left_out_rows, left_out_sentence
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, draw_pictures, thin_table
 from tuner.reports.text.formats import Table
 
@@ -68,7 +68,7 @@ def prediction_section(prediction: Calibrated | str | None, limits: Limits) -> S
     blocks += draw_pictures(
         lambda width, name: prediction_picture(errors, width=width, name=name), "foretold"
     )
-    blocks.append(Text([left_out_sentence(errors)]))
+    blocks.append(Text([left_out_sentence(errors), LEFT_OUT_MEANS]))
     headers = ["left out", "items/10 min", "predicted", "error", "load", "its prediction", "its error"]
     headers += ["memory", "prediction of memory", "error of memory"] if errors.memory_errors else []
     numeric = frozenset(range(1, len(headers)))

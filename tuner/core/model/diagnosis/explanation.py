@@ -49,10 +49,22 @@ class Explanation:
     references: Mapping[str, Reference]
     #: machines by variant, at least one; they differ only in the GIL of the workers
     machines: Mapping[str, Machine]
+    #: printed throughput of each layout: the ranking's estimate, if there is one, else that of its own windows
+    throughput_per_s: Mapping[Layout, float]
     #: change of throughput during a launch, in means per hour; without layouts that have no estimate
     trends_per_h: Mapping[Layout, Estimate] = field(default_factory=dict)
     #: growth of memory, of the layouts for which it is known
     memory_growth: Mapping[Layout, MemoryGrowth] = field(default_factory=dict)
+
+    def with_throughput(self, per_s: Mapping[Layout, float]) -> Explanation:
+        """Return the explanation with the throughputs *per_s*, of a ranking; other layouts keep theirs.
+
+        The order of the layouts and the measured gain of twice the threads follow the throughputs.
+        """
+        known = {layout: per_s.get(layout, own) for layout, own in self.throughput_per_s.items()}
+        found = [replace(one, doubled=_doubled(one.layout, self.evidence, known)) for one in self.diagnoses]
+        found.sort(key=lambda one: (-known[one.layout], one.layout))
+        return replace(self, diagnoses=tuple(found), throughput_per_s=known)
 
     @property
     def cores(self) -> float:
@@ -107,22 +119,24 @@ def explain(
         diagnoses += diagnose(own, reference.machine, reference.demands)
     # windows were read if needed: a stored explanation does not keep them in memory
     by_layout = {one.layout: replace(one, read_windows=tuple, read_launches=tuple) for one in seen}
-    diagnoses = [replace(one, doubled=_doubled(one.layout, by_layout)) for one in diagnoses]
-    diagnoses.sort(key=lambda one: (-by_layout[one.layout].done_per_s, one.layout))
-    return Explanation(tuple(diagnoses), by_layout, references, of_variants)
+    own_per_s = {layout: one.done_per_s for layout, one in by_layout.items()}
+    found = Explanation(tuple(diagnoses), by_layout, references, of_variants, own_per_s)
+    return found.with_throughput(own_per_s)
 
 
-def _doubled(layout: Layout, measured: Mapping[Layout, Evidence]) -> tuple[Layout, float] | None:
+def _doubled(
+    layout: Layout, measured: Mapping[Layout, Evidence], per_s: Mapping[Layout, float]
+) -> tuple[Layout, float] | None:
     """Return the layout with twice the threads (or processes), and its throughput over that of *layout*."""
     if layout.has_threads:
         other = replace(layout, threads=2 * layout.threads)
     else:
         other = replace(layout, processes=2 * layout.processes)
-    if other not in measured or not measured[layout].n_done:
+    if other not in measured or not per_s[layout]:
         return None
     if any(lacks_requests(measured[one]) for one in (layout, other)):
         return None  # the load generator was the bottleneck
-    return other, measured[other].done_per_s / measured[layout].done_per_s
+    return other, per_s[other] / per_s[layout]
 
 
 def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None:
