@@ -303,7 +303,9 @@ def test_memory_is_predicted_as_measured_although_all_processes_share_some(typed
 
 def test_a_race_is_explained_and_predicted_with_the_throughputs_of_its_ranking(typed: Type) -> None:
     Path("noisy.yaml").write_text(PROFILE.replace("launch: 1%}", "launch: 4%, drift: 10%}"))
-    typed("grid --simulate noisy.yaml --layouts 1x1,2x1,4x1,1x2 --strategy race --budget 1h --study r.tuner.db")
+    typed(
+        "grid --simulate noisy.yaml --layouts 1x1,2x1,4x1,1x2 --strategy race --budget 1h --study r.tuner.db"
+    )
 
     ranked = json.loads(typed("rank r.tuner.db --json").stdout)["layouts"]
     explained = json.loads(typed("explain r.tuner.db --json").stdout)["layouts"]

@@ -267,6 +267,27 @@ def test_without_the_changes_another_layout_may_have_the_highest_prediction() ->
     assert wording("model.highest-today") in render_prediction(one)
 
 
+def test_intervals_of_predictions_that_say_nothing_are_called_unknown() -> None:
+    wide = trusted(HERE, "4x1")
+    rows = [
+        replace(row, throughput_per_s=replace(row.throughput_per_s, high=11 * row.throughput_per_s.low))
+        if str(row.layout) == "1x4"
+        else row
+        for row in wide.rows
+    ]
+    one = replace(CASES["here"], trusted=replace(wide, rows=tuple(rows)))
+
+    text, shapes, facts = render_prediction(one), render_shapes([one], {}), prediction_facts(one)["layouts"]
+
+    for printed_ in (text, shapes):
+        (line,) = [line.split() for line in printed_.splitlines() if " unknown " in line]
+        assert "1x4" in line
+        assert wording("model.interval-unknown") in printed_
+    assert wording("model.interval-unknown") not in render_prediction(CASES["here"])
+    (fact,) = [fact for fact in facts if fact["layout"] == "1x4"]
+    assert fact["throughput_per_10min"]["high"] == pytest.approx(11 * fact["throughput_per_10min"]["low"])
+
+
 def test_the_error_of_the_memory_is_that_of_the_layouts_for_which_it_is_known() -> None:
     text, facts = render_prediction(CASES["here"]), prediction_facts(CASES["here"])["held_out"]
     without = LeftOutErrors(tuple(replace(row, measured_bytes=None) for row in LEFT_OUT.rows))

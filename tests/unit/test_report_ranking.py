@@ -6,6 +6,7 @@ import json
 import random
 import re
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -16,7 +17,10 @@ from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.ranking.ranking import rank
+from tuner.core.stats.groups import OfBest
+from tuner.core.stats.interval import Estimate
 from tuner.reports.ranking.ranking import notes, render_ranking, verdict
+from tuner.reports.ranking.ranking_cells import beside_cell, items_cell, ratio_cell
 from tuner.reports.text.formats import table_formats
 
 from ..printed import printed
@@ -183,20 +187,81 @@ def test_a_study_that_is_not_complete_says_how_much_of_it_is_measured() -> None:
     assert wording("rank.measured-windows-asked") in notes(study, part)
 
 
-@pytest.mark.parametrize("fmt", ["simple", "markdown", "html"])
-def test_limits_that_say_nothing_stay_short(fmt: str) -> None:
-    noise = {"4x6": 2600.0, "1x24": 1000.0}
+def noisy(*layouts: str) -> tuple[StudyRecord, Ranking]:
+    """A study whose intervals tell nothing."""
+    noise = {text: {"4x6": 2600.0, "1x24": 1000.0}[text] for text in layouts or ("4x6", "1x24")}
     study = replace(study_of(noise), n_blocks=2)
     windows = [
-        window(parse_layout(text), block, items * (3 if (block == 0) == (text == "4x6") else 1), block, ())
-        for block in range(2)
-        for text, items in noise.items()
+        window(parse_layout(text), block, items * (3 if (block == 0) == (text == "4x6") else 1), number, ())
+        for number, (block, (text, items)) in enumerate(product(range(2), noise.items()))
     ]
-    ranking = rank(study, windows, current=parse_layout("1x24"), confidence=0.99)
-    rendered = render_ranking(study, ranking, fmt)
+    return study, rank(study, windows, current=parse_layout([*noise][-1]), confidence=0.99)
 
-    assert "e+" in rendered
+
+@pytest.mark.parametrize("fmt", ["simple", "markdown", "html"])
+def test_intervals_that_say_nothing_are_called_unknown(fmt: str) -> None:
+    rendered = render_ranking(*noisy(), fmt)
+
+    assert "e+" not in rendered
     assert re.search(r"\d{10}", rendered) is None
+    assert wording("rank.best-itself-unknown") in rendered
+    assert wording("rank.interval-unknown") in rendered
+    assert "(unknown)" in rendered  # the ratio to the layout in use
+
+
+def test_the_interval_of_the_only_layout_may_say_nothing() -> None:
+    rendered = render_ranking(*noisy("4x6"), "simple")
+
+    assert re.search(r"4x6 +5200 +unknown ", rendered)
+    assert wording("rank.interval-unknown") in rendered
+
+
+def test_programs_get_the_numbers_of_intervals_that_say_nothing() -> None:
+    study, ranking = noisy()
+    facts = json.loads(render_ranking(study, ranking, "json"))["layouts"]
+
+    for row, fact in zip(ranking.rows, facts, strict=True):
+        own = row.throughput_per_10min
+        assert own.low is not None
+        assert own.high is not None
+        assert own.high > 10 * own.low
+        assert (fact["throughput_per_10min"]["low"], fact["throughput_per_10min"]["high"]) == (
+            own.low,
+            own.high,
+        )
+
+
+def test_narrow_intervals_need_no_explanation() -> None:
+    study = study_of(TRUTH)
+
+    assert wording("rank.interval-unknown") not in render_ranking(study, ranking_of(study, TRUTH), "simple")
+
+
+def test_a_wide_interval_that_shows_a_layout_to_be_slower_is_printed() -> None:
+    _, ranking = noisy()
+    best, other = ranking.rows
+    behind = replace(other, group="slower", of_best=OfBest(Estimate(0.1, 0.001, 0.9)))
+
+    cell = beside_cell(behind, replace(ranking, rows=(best, behind)))
+
+    first = best.throughput_per_10min.mean
+    assert first is not None
+    assert cell == f"{items_cell(0.001 * first)} to {items_cell(0.9 * first)}"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "cell"),
+    [
+        (Estimate(1.2, 0.2, 2.0), "0.20 to 2.00"),
+        (Estimate(1.2, 0.2, 2.1), "unknown"),
+        (Estimate(4.0, 1.1, 40.0), "1.10 to 40.00"),
+        (Estimate(0.3, 0.02, 0.9), "0.02 to 0.90"),
+        (Estimate(1.2, 0.0, 2.0), "unknown"),
+        (Estimate(1.2), "-"),
+    ],
+)
+def test_a_ratio_is_unknown_if_its_interval_is_wide_and_includes_1(ratio: Estimate, cell: str) -> None:
+    assert ratio_cell(ratio) == cell
 
 
 def test_nothing_measured_is_said_so() -> None:

@@ -19,14 +19,17 @@ import pytest
 import yaml
 
 from tuner import __version__
+from tuner.adapters.sqlite.digests import keep_everything
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.app.study_queries import rank_file
 from tuner.cli import run
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.rollout import Rollout
 from tuner.core.errors import ConfigError
+from tuner.core.stats.interval import Estimate
 from tuner.reports.ranking.first_screen import has_answer
 from tuner.reports.snippets import KINDS, fitting_kinds, snippet
+from tuner.reports.snippets.provenance import provenance
 from tuner.services.catalogue import known_services
 from tuner.services.derived.rollouts import rollout_of
 
@@ -393,12 +396,27 @@ def test_a_full_grid_is_no_answer_before_all_its_layouts_are_measured(
     shutil.copy(whole, part)
     with closing(sqlite3.connect(part)) as file, file:
         file.execute("UPDATE study SET n_blocks = n_blocks + 1")
+        keep_everything(file)
 
     assert run(["export", str(whole), "--snippet", "supervisor"]) == 0
     of_whole = capsys.readouterr().out
     assert run(["export", str(part), "--snippet", "supervisor"]) == 5
     assert wording("export.answer") in start_of(capsys.readouterr().out)
     assert wording("export.answer") not in start_of(of_whole)
+
+
+def test_an_interval_that_tells_nothing_is_unknown() -> None:
+    study, ranking = rank_file(STUDIES / "gunicorn-2-cores.tuner.db")
+    first = ranking.rows[0]
+    wide = replace(first, throughput_per_10min=Estimate(84732.0, 3910.0, 1836066.0))
+
+    said = " ".join(provenance(study, replace(ranking, rows=(wide, *ranking.rows[1:])), first.layout, "s.db"))
+
+    assert wording("export.unknown-interval") in said
+    assert "1836066" not in said
+    assert wording("export.unknown-interval") not in " ".join(
+        provenance(study, ranking, first.layout, "s.db")
+    )
 
 
 def test_a_comparison_of_a_layout_with_itself_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:

@@ -217,7 +217,7 @@ def rank_store(
     known: Recalled | None = None,
     sums: Sums | None = None,
 ) -> RankedStudy:
-    """Return the ranking of an open *store* of *file*, and its explanation; arguments as for `overview_of`."""
+    """Return the ranking of an open *store* of *file*, and its explanation; arguments of `overview_of`."""
     from tuner.core.domain.strategy import Comparing
     from tuner.core.ranking.race_result import by_claim
     from tuner.core.ranking.ranked import RankingOptions

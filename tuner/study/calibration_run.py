@@ -216,7 +216,9 @@ def _left_out(
             predicted_per_s=one.predicted_per_s,
             measured_load=one.measured_active,
             predicted_load=one.predicted_active,
-            measured_bytes=None if (of_memory := memory.get(one.layout)) is None else of_memory.measured_bytes,
+            measured_bytes=None
+            if (of_memory := memory.get(one.layout)) is None
+            else of_memory.measured_bytes,
             predicted_bytes=None if of_memory is None else of_memory.predicted_bytes,
         )
         for one in calibration.held_out or predict_held_out(clocks, machine)

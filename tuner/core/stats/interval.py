@@ -93,6 +93,7 @@ def _variance_of_mean(memory: float, n: int) -> float:
     return (1 + memory) / (1 - memory) / n - 2 * memory * (1 - memory**n) / (n * (1 - memory)) ** 2
 
 
+_MOST_WIDE = 10.0  #: largest ratio of the ends of an interval that gives information on an amount
 BEYOND_NUMBERS = 100.0  #: on the logarithmic scale; a wider interval gives no information
 
 
@@ -103,6 +104,11 @@ class Estimate:
     mean: float | None  #: None: there are no values
     low: float | None = None
     high: float | None = None
+
+    @property
+    def is_too_wide(self) -> bool:
+        """Return whether the interval of an amount gives no information: it spans more than factor 10."""
+        return self.low is not None and self.high is not None and self.high > _MOST_WIDE * self.low
 
 
 def ratio_around(gap: float, reach: float | None) -> Estimate:

@@ -21,6 +21,7 @@ from tuner.reports.charts.picture import (
 from tuner.reports.charts.values import tooltip_of, unit_of
 from tuner.reports.model.model import items
 from tuner.reports.ranking.groups import NAMES
+from tuner.reports.ranking.ranking_cells import UNKNOWN, beside_cell
 from tuner.reports.ranking.ranking_words import level_of, value_ranked_by
 
 _LEFT, _TOP = 46.0, 24.0
@@ -116,9 +117,9 @@ def _cell(
     text = items(value.mean)
     if 6.4 * len(text) + 4 > wide and value.mean >= 1000:  # narrow cells of a phone
         text = f"{value.mean / 1000:.1f}k"
-    interval = (
-        None if value.low is None or value.high is None else f"{items(value.low)}\u2013{items(value.high)}"
-    )
+    interval = None
+    if value.low is not None and value.high is not None and beside_cell(row, ranking) != UNKNOWN:
+        interval = f"{items(value.low)}\u2013{items(value.high)}"
     if interval is not None and high >= 34 and width_of(interval, 11) + 11 <= wide:
         marks.append(words(text, middle, y + high / 2 - 1, class_=f"c b {ink}"))
         marks.append(words(interval, middle, y + high / 2 + 13, class_=f"c s {ink}"))

@@ -28,7 +28,8 @@ from tuner.reports.charts.frame import (
 )
 from tuner.reports.charts.picture import WIDE, DrawnPicture, element, line, nothing_picture, with_tooltip
 from tuner.reports.charts.values import MOST_OF_MEAN
-from tuner.reports.model.model import interval, items
+from tuner.reports.model.model import items
+from tuner.reports.ranking.ranking_cells import in_brackets
 from tuner.reports.ranking.ranking_words import level_of
 
 _TITLES: dict[Cost, str] = {
@@ -132,7 +133,7 @@ def _points(overview: Overview, cost: Cost, front: Front | None) -> list[_Point]
             standing = "out"
         elif row.layout in placed:
             standing = standings[placed[row.layout].is_on_front]
-        ends = "" if value.low is None else f" ({interval(value, items)})"
+        ends = in_brackets(value)
         amount = f"{spent:.0f} MB" if cost == "memory" else f"{spent:.2f}"
         beaten = placed[row.layout].dominated_by if row.layout in placed else None
         by = "" if beaten is None else f", beaten by {beaten}"

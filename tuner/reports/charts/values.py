@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
-from tuner.reports.model.model import interval, items
+from tuner.reports.model.model import items
 from tuner.reports.ranking.groups import row_group
+from tuner.reports.ranking.ranking_cells import UNKNOWN, beside_cell
 
 #: largest end of the axis, as a multiple of the largest mean; an interval that reaches further ends in an
 #: arrow
@@ -23,6 +24,7 @@ def tooltip_of(row: RankedLayout, ranking: Ranking) -> str:
     value = value_beside(row, ranking)
     if value.mean is None:
         return f"{row.layout}: {row.reason or 'not measured'}"
-    ends = "" if value.low is None else f" ({interval(value, items)}, {level_of(ranking)})"
-    group = row_group(row, ranking.objective)
+    interval, group = beside_cell(row, ranking), row_group(row, ranking.objective)
+    shown = "unknown interval" if interval == UNKNOWN else f"{interval}, {level_of(ranking)}"
+    ends = "" if interval == "-" else f" ({shown})"
     return f"{row.layout}: {items(value.mean)} {unit_of(ranking)}{ends}, {group}"

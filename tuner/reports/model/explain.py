@@ -16,7 +16,7 @@ from tuner.core.model.diagnosis.sizing import ENOUGH, Rule, large_enough
 from tuner.core.model.diagnosis.text import percent, sentence, short
 from tuner.core.model.prediction.shapes import SHAPES
 from tuner.core.text.figures import list_names, pluralize
-from tuner.core.text.figures import percent as share
+from tuner.core.text.figures import percent as as_percent
 from tuner.reports.ranking.evidence import describe_gil
 from tuner.reports.ranking.ranking_words import headline
 from tuner.reports.ranking.trends import describe_messages, growth_facts, growth_message, loss_message
@@ -155,17 +155,16 @@ def explanation_table(found: Explanation) -> Table:
         "layout", "items/10 min", "bottleneck", *("GIL" if name == "gil" else name for name in stations),
         *(SHARES[share] for share in shares),
     )  # fmt: skip
-    rows = []
-    for one in found.diagnoses:
-        rows.append(
-            (
-                str(one.layout),
-                _items(TEN_MINUTES_S * found.throughput_per_s[one.layout]),
-                short(one.what),
-                *(percent(one.utilization[name]) if name in one.utilization else "-" for name in stations),
-                *("-" if share not in one.shares else percent(one.shares[share]) for share in shares),
-            )
+    rows = [
+        (
+            str(one.layout),
+            _items(TEN_MINUTES_S * found.throughput_per_s[one.layout]),
+            short(one.what),
+            *(percent(one.utilization[name]) if name in one.utilization else "-" for name in stations),
+            *("-" if share not in one.shares else percent(one.shares[share]) for share in shares),
         )
+        for one in found.diagnoses
+    ]
     return Table(headers, tuple(rows), frozenset(range(len(headers))) - {0, 2})
 
 
@@ -211,8 +210,8 @@ def rules_table(rules: Sequence[Rule]) -> Table | None:
 def rules_table_heading(rules: Sequence[Rule]) -> str:
     """Return the caption of the table."""
     return (
-        f"Processes or threads? The smallest layout of each shape with {share(ENOUGH)} of the highest throughput"
-        f" of that shape, on {pluralize(rules[0].cores, 'core')} (modelled):"
+        f"Processes or threads? The smallest layout of each shape with {as_percent(ENOUGH)} of the highest"
+        f" throughput of that shape, on {pluralize(rules[0].cores, 'core')} (modelled):"
     )
 
 

@@ -9,6 +9,7 @@ from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, measured_sentence
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import percent, pluralize, render_size
+from tuner.reports.ranking.ranking_cells import UNKNOWN
 from tuner.reports.text.formats import Table, render_table
 
 #: fields of `Demands` -> name of the demand, in the order in which an item meets them
@@ -66,9 +67,7 @@ def left_out_table(errors: LeftOutErrors, fmt: str = "simple") -> str:
     """Return a table of measured values, and of predictions by a fit without the layout."""
     headers = ["left out", "items/10 min", "predicted", "error", "load", "predicted", "error"]
     headers += ["memory", "predicted", "error"] if errors.memory_errors else []
-    return render_table(
-        Table(tuple(headers), left_out_rows(errors), frozenset(range(1, len(headers)))), fmt
-    )
+    return render_table(Table(tuple(headers), left_out_rows(errors), frozenset(range(1, len(headers)))), fmt)
 
 
 def left_out_rows(errors: LeftOutErrors) -> tuple[tuple[str, ...], ...]:
@@ -101,8 +100,8 @@ def _memory_cells(row: LeftOut) -> tuple[str, str, str]:
 
 #: difference between the throughputs of the table and those of the ranking
 LEFT_OUT_MEANS = (
-    "The table compares the mean of each layout's own launches with a prediction for the same conditions; tuner"
-    " rank prints another figure, which is corrected for differences between blocks."
+    "The table compares the mean of each layout's own launches with a prediction for the same conditions;"
+    " tuner rank prints another figure, which is corrected for differences between blocks."
 )
 
 
@@ -119,7 +118,9 @@ def left_out_sentence(errors: LeftOutErrors) -> str:
         said += f"; its load, of {percent(of_load)}"
     if of_memory is not None:
         n_known = len(errors.memory_errors)
-        some = "" if n_known == len(errors.rows) else f" ({n_known} of {pluralize(len(errors.rows), 'layout')})"
+        some = (
+            "" if n_known == len(errors.rows) else f" ({n_known} of {pluralize(len(errors.rows), 'layout')})"
+        )
         said += f"; its memory{some}, of {percent(of_memory)}"
     return f"{said}."
 
@@ -165,6 +166,11 @@ def interval(estimate: Estimate, show: Callable[[float], str]) -> str:
     if estimate.low is None or estimate.high is None:
         return "-"
     return f"{show(estimate.low)} to {show(estimate.high)}"
+
+
+def interval_of_amount(estimate: Estimate, show: Callable[[float], str]) -> str:
+    """Return both ends of the interval of a throughput or load, or `UNKNOWN` if it gives no information."""
+    return UNKNOWN if estimate.is_too_wide else interval(estimate, show)
 
 
 def items(value: float) -> str:

@@ -18,7 +18,7 @@ from tuner.reports.model.model import (
     LEFT_OUT_MEANS,
     estimate_facts,
     headline,
-    interval,
+    interval_of_amount,
     items,
     left_out_facts,
     left_out_sentence,
@@ -27,6 +27,7 @@ from tuner.reports.model.model import (
     seconds,
     source_facts,
 )
+from tuner.reports.ranking.ranking_cells import UNKNOWN_TOLD
 from tuner.reports.text.formats import Table, render_table
 
 MOST_ROWS = 20  #: rows of the table, unless all rows are requested
@@ -249,14 +250,18 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
     cells = []
     for row in rows:
         memory = memory_of(predicted.calibrated, row, predicted.trusted.confidence)
-        line = [str(row.layout), _items(row.throughput_per_s.mean), interval(row.throughput_per_s, _items)]
+        line = [
+            str(row.layout),
+            _items(row.throughput_per_s.mean),
+            interval_of_amount(row.throughput_per_s, _items),
+        ]
         if today:
             line.append(_items(today[row.layout].throughput_per_s.mean))
         if with_measured:
             line.append(_items(measured[row.layout].throughput_per_s) if row.layout in measured else "-")
         line += [
             load(row.load.mean),
-            interval(row.load, load),
+            interval_of_amount(row.load, load),
             percent((row.cpu_cores.mean or 0.0) / predicted.machine.cores),
             memory_cell(memory),
         ]
@@ -267,6 +272,8 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
         cells.append(tuple(line))
     identified = "; ".join(f"{letter} {reason}" for reason, letter in letters.items())
     legend = [f"Beyond the measurements: {identified}."] if identified else []
+    if any(row.throughput_per_s.is_too_wide or row.load.is_too_wide for row in rows):
+        legend.append(UNKNOWN_TOLD)
     numeric = frozenset(range(len(headers) - 1)) - {0}
     return Table(tuple(headers), tuple(cells), numeric), legend
 

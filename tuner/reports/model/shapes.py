@@ -11,8 +11,9 @@ from tuner.core.model.diagnosis.sizing import ENOUGH, Kind, Rule, large_enough, 
 from tuner.core.model.prediction.shapes import Shape, ShapeBest, Standing, shape_bests
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize
-from tuner.reports.model.model import estimate_facts, interval, items
+from tuner.reports.model.model import estimate_facts, interval_of_amount, items
 from tuner.reports.model.prediction import Predicted, measured_here, memory_cell, memory_of
+from tuner.reports.ranking.ranking_cells import UNKNOWN_TOLD
 from tuner.reports.text.formats import Table, render_table
 
 TITLE = "Processes or threads?"
@@ -42,6 +43,7 @@ def render_shapes(
     machine = predictions[0].machine
     lines = [f"{TITLE} (predicted on {pluralize(machine.cores, 'core')})\n"]
     lines += [render_table(_table(predictions, found), "simple")]
+    lines += [f"{UNKNOWN_TOLD}\n"] if any(one.row.throughput_per_s.is_too_wide for one in found) else []
     lines += [f"{sentence}\n" for sentence in describe_shapes(predictions, missing)]
     if shown is not None and len(predictions) > 1:
         own, *others = (one.trusted.best.variant for one in sorted(predictions, key=lambda x: x is not shown))
@@ -59,9 +61,9 @@ def describe_shapes(predictions: Sequence[Predicted], missing: Mapping[str, str]
         return []
     lines = [_answer(predictions, found)]
     lines.append(
-        f"Large enough: the smallest layout with {percent(ENOUGH)} of the highest throughput of its shape. For"
-        " both, each process has enough threads to fill it. tuner explain estimates the demand of an item from"
-        " fewer layouts, so it may name others."
+        f"Large enough: the smallest layout with {percent(ENOUGH)} of the highest throughput of its shape."
+        " For both, each process has enough threads to fill it. tuner explain estimates the demand of an item"
+        " from fewer layouts, so it may name others."
     )
     lines += [
         f"{variant or 'The service without a variant'} is not in it: {why}."
@@ -111,7 +113,7 @@ def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Tabl
             _NAMES[one.shape],
             str(one.row.layout).partition("@")[0],
             items(TEN_MINUTES_S * (one.row.throughput_per_s.mean or 0.0)),
-            interval(one.row.throughput_per_s, lambda per_s: items(TEN_MINUTES_S * (per_s or 0.0))),
+            interval_of_amount(one.row.throughput_per_s, lambda per_s: items(TEN_MINUTES_S * (per_s or 0.0))),
             *((_measured(seen.get(one.row.layout)),) if seen else ()),
             percent(one.of_best),
             _STANDINGS[one.standing],

@@ -10,7 +10,7 @@ from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.ranking.step_case import NextStep
 from tuner.core.text.figures import percent, pluralize
-from tuner.reports.model.model import interval, items, load
+from tuner.reports.model.model import items, load
 from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Subheading, Text
 from tuner.reports.ranking.answer import answer_sentence
 from tuner.reports.ranking.axis_bests import describe_axis_bests
@@ -27,6 +27,7 @@ from tuner.reports.ranking.first_screen import (
 from tuner.reports.ranking.groups import condition_of, condition_of_claim
 from tuner.reports.ranking.limits import describe_limits
 from tuner.reports.ranking.next_step import command, describe_wider, remarks_on, step_of
+from tuner.reports.ranking.ranking_cells import in_brackets
 from tuner.reports.ranking.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
 from tuner.reports.runbook.steps import start_of
 
@@ -147,8 +148,7 @@ def _standing(ranking: Ranking) -> str:
 def _facts_of(row: RankedLayout, ranking: Ranking) -> list[tuple[str, str]]:
     value = value_ranked_by(row, ranking)
     unit = "items per 10 min" if ranking.objective == "throughput" else "items per CPU second"
-    ends = "" if value.low is None else f" ({interval(value, items)})"
-    found = [(unit, f"{items(value.mean or 0.0)}{ends}")]
+    found = [(unit, f"{items(value.mean or 0.0)}{in_brackets(value)}")]
     if row.ratio_to_current is not None and row.layout != ranking.current and row.ratio_to_current.mean:
         found.append((f"against {ranking.current}", f"{row.ratio_to_current.mean:.2f} times"))
     if row.settled_load is not None:

@@ -8,7 +8,7 @@ from tuner.core.ranking.ranked import value_beside
 from tuner.reports.charts.heat_map import heat_map_picture
 from tuner.reports.charts.ranking import ranking_picture
 from tuner.reports.charts.trade import cost_of, trade_picture
-from tuner.reports.model.model import interval, items
+from tuner.reports.model.model import items
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, draw_pictures, thin_table
 from tuner.reports.ranking.axis_bests import axes_heading, axes_table
 from tuner.reports.ranking.groups import row_group
@@ -16,6 +16,7 @@ from tuner.reports.ranking.latency import latency_heading, latency_table
 from tuner.reports.ranking.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.ranking.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking.ranking import describe_comparison, reading_table
+from tuner.reports.ranking.ranking_cells import beside_cell
 from tuner.reports.ranking.ranking_words import (
     ADJUSTED_TOLD,
     SETTLED_TOLD,
@@ -81,7 +82,7 @@ def heat_map_section(overview: Overview, limits: Limits) -> Section:
                 str(row.layout.threads) if row.layout.has_threads else "-",
                 row.layout.variant,
                 "-" if value.mean is None else items(value.mean),
-                interval(value, items),
+                beside_cell(row, ranking),
                 row_group(row, ranking.objective),
             )
         )

@@ -11,7 +11,7 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.ranking.axis_effects import AxisBest
 from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.ranking.study_difference import is_surely_changed
-from tuner.reports.ranking.ranking_cells import interval_cell, times_cell
+from tuner.reports.ranking.ranking_cells import UNKNOWN, ratio_cell, times_cell
 from tuner.reports.ranking.ranking_words import level_of
 from tuner.reports.text.formats import Table
 
@@ -35,7 +35,7 @@ def axes_table(ranking: Ranking) -> Table:
         times = interval = "-"
         verdict = "no pair" if one.n_measured else "not measured"
         if one.ratio is not None:
-            times, interval = times_cell(one.ratio.mean), interval_cell(one.ratio, times_cell)
+            times, interval = times_cell(one.ratio.mean), ratio_cell(one.ratio)
             verdict = "not significant"
             if one.ratio.mean is not None and is_surely_changed(one.ratio):
                 verdict = "more" if one.ratio.mean > 1 else "less"
@@ -82,7 +82,8 @@ def _sentence(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
     if one.unknown is not None or one.ratio is None:
         return f"{subject}: unknown, because {_why_not(one, ranking)}."
     what = "the items per CPU second" if ranking.objective != "throughput" else "the throughput"
-    text = f"{interval_cell(one.ratio, times_cell)}, {level_of(ranking)}"
+    interval = ratio_cell(one.ratio)
+    text = "unknown interval" if interval == UNKNOWN else f"{interval}, {level_of(ranking)}"
     is_open = "" if is_surely_changed(one.ratio) else ", so no difference is shown"
     parts = [
         f"{times_cell(one.ratio.mean)} times {what} ({text}) at each one's best layout{is_open}",

@@ -15,7 +15,7 @@ from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.reports.ranking.answer import open_notes
 from tuner.reports.ranking.groups import condition_of, condition_of_claim, group_name
-from tuner.reports.ranking.ranking_cells import interval_cell, memory_cell, times_cell
+from tuner.reports.ranking.ranking_cells import memory_cell, ratio_cell, times_cell
 from tuner.reports.ranking.ranking_words import holds_as_busy, level_of, reasons_against
 
 # Layouts that are not slower than the best, and the choice among them.
@@ -230,7 +230,7 @@ def _over_current(best: RankedLayout, current: RankedLayout, ranking: Ranking) -
 
 
 def _times(best: RankedLayout, other: RankedLayout, which: str, ratio: Estimate, ranking: Ranking) -> str:
-    interval = interval_cell(ratio, times_cell)
+    interval = ratio_cell(ratio)
     text = "" if interval == "-" else f" ({level_of(ranking)} interval: {interval})"
     items = "items" if ranking.objective == "throughput" else "items per CPU second"
     times = f"{best.layout} finishes {times_cell(ratio.mean)} times{text}"

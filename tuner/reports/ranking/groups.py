@@ -11,6 +11,7 @@ from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_of
 from tuner.core.stats.groups import FAR, Group, OfBest
 from tuner.core.text.figures import list_names, percent, pluralize
+from tuner.reports.ranking.ranking_cells import UNKNOWN, UNKNOWN_TOLD, beside_cell, interval_cell
 
 NAMES: dict[Group, str] = {
     "best-or-tied": "best or tied",
@@ -65,15 +66,21 @@ def condition_of_claim(answer: Answer) -> str:
 def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> list[str]:
     """Return explanations of the interval column and of the columns next to it; none without intervals."""
     best = ranking.best
+    unknown = [UNKNOWN_TOLD] if any(beside_cell(row, ranking) == UNKNOWN for row in ranking.rows) else []
     if best is None or all(row.of_best is None or row.of_best.ratio.low is None for row in ranking.rows):
-        return []
+        return unknown
     own = value_of(best, ranking.objective)
     lines = [
         f"The intervals ({level}, corrected for all pairs) are for the difference to {best.layout}: a layout"
         f" whose interval ends below {show(own.mean)} {unit} is {group_name('slower', ranking.objective)}."
     ]
-    if own.low is not None and own.high is not None:
-        lines.append(f"{best.layout} itself: {show(own.low)} to {show(own.high)} {unit} ({level}).")
+    own_interval = interval_cell(own, show)
+    if own_interval == UNKNOWN:
+        lines.append(f"{best.layout} itself: unknown ({level}).")
+        unknown = [UNKNOWN_TOLD]
+    elif own_interval != "-":
+        lines.append(f"{best.layout} itself: {own_interval} {unit} ({level}).")
+    lines += unknown
     if ranking.of_group("best-or-tied")[1:]:
         within = percent(ranking.within)
         lines.append(

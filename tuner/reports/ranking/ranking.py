@@ -15,12 +15,13 @@ from tuner.reports.ranking.limits import limits_heading, limits_sentences, limit
 from tuner.reports.ranking.next_step import describe_wider, render_next_step
 from tuner.reports.ranking.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking.ranking_cells import (
-    interval_cell,
+    beside_cell,
     items_cell,
     load_cell,
     memory_cell,
     number_cell,
     percent_cell,
+    ratio_cell,
     times_cell,
 )
 from tuner.reports.ranking.ranking_data import data_table, render_ranking_json
@@ -128,7 +129,7 @@ def reading_table(ranking: Ranking, *, with_group: bool = True) -> Table:
             *([row_group(row, ranking.objective)] if with_group else []),
             str(row.layout),
             items_cell(value.mean),
-            interval_cell(value, items_cell),
+            beside_cell(row, ranking),
             *([to_decide_cell(row)] if decide else []),
             load_cell(row),
             *([_sixth(row, ranking)] if sixth else []),
@@ -158,4 +159,4 @@ def _ratio(row: RankedLayout, current: Layout | None) -> str:
         return "current"
     if row.ratio_to_current is None:
         return "-"
-    return f"{times_cell(row.ratio_to_current.mean)} ({interval_cell(row.ratio_to_current, times_cell)})"
+    return f"{times_cell(row.ratio_to_current.mean)} ({ratio_cell(row.ratio_to_current)})"

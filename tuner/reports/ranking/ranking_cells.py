@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.core.ranking.ranked import RankedLayout
+from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
+from tuner.core.ranking.study_difference import is_surely_changed
 from tuner.core.stats.interval import Estimate
 
 #: larger values are printed in powers of ten: a limit that large only means that nothing is known
@@ -28,11 +29,39 @@ def items_cell(value: float | None) -> str:
     return f"{value:.0f}" if 100 <= value < _LARGE else f"{value:.3g}"
 
 
-def interval_cell(estimate: Estimate, show: Callable[[float], str]) -> str:
-    """Return an interval: ``2560 to 2640``."""
+#: interval of which the ends are so far apart that it gives no information
+UNKNOWN = "unknown"
+UNKNOWN_TOLD = (
+    "Unknown: the upper end of the interval is more than 10 times the lower end, so the figure cannot be"
+    " estimated."
+)
+
+
+def interval_cell(estimate: Estimate, show: Callable[[float], str], *, is_decisive: bool = False) -> str:
+    """Return an interval: ``2560 to 2640``; *is_decisive*: it shows a difference, however wide it is."""
     if estimate.low is None or estimate.high is None:
         return "-"
+    if estimate.is_too_wide and not is_decisive:
+        return UNKNOWN
     return f"{show(estimate.low)} to {show(estimate.high)}"
+
+
+def beside_cell(row: RankedLayout, ranking: Ranking) -> str:
+    """Return the interval that the group of a row rests on."""
+    return interval_cell(value_beside(row, ranking), items_cell, is_decisive=row.group == "slower")
+
+
+def ratio_cell(ratio: Estimate) -> str:
+    """Return the interval of a ratio to another layout's value."""
+    return interval_cell(ratio, times_cell, is_decisive=is_surely_changed(ratio))
+
+
+def in_brackets(estimate: Estimate) -> str:
+    """Return the interval of an amount after a blank: `` (2560 to 2640)``; empty if there is none."""
+    interval = interval_cell(estimate, items_cell)
+    if interval == "-":
+        return ""
+    return " (unknown interval)" if interval == UNKNOWN else f" ({interval})"
 
 
 def times_cell(value: float | None) -> str:

@@ -22,7 +22,15 @@ from tuner.reports.ranking.limits import describe_limits, limits_heading, limits
 from tuner.reports.ranking.next_step import describe_wider, next_step_blocks, step_of
 from tuner.reports.ranking.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking.ranking import describe_comparison
-from tuner.reports.ranking.ranking_cells import interval_cell, items_cell, load_cell, memory_cell, times_cell
+from tuner.reports.ranking.ranking_cells import (
+    beside_cell,
+    in_brackets,
+    interval_cell,
+    items_cell,
+    load_cell,
+    memory_cell,
+    times_cell,
+)
 from tuner.reports.ranking.ranking_words import (
     ADJUSTED_TOLD,
     SETTLED_TOLD,
@@ -157,8 +165,7 @@ def _comparison(study: StudyRecord, ranking: Ranking, current: RankedLayout, bes
 
 def _format_items(row: RankedLayout) -> str:
     value = row.throughput_per_10min
-    interval = interval_cell(value, items_cell)
-    return items_cell(value.mean) if interval == "-" else f"{items_cell(value.mean)} ({interval})"
+    return f"{items_cell(value.mean)}{in_brackets(value)}"
 
 
 def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
@@ -227,7 +234,7 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
                 row_group(row, ranking.objective),
                 str(row.layout),
                 items_cell(value.mean),
-                interval_cell(value, items_cell),
+                beside_cell(row, ranking),
                 *([to_decide_cell(row)] if decide else []),
                 load_cell(row),
                 *([short(row.bound_by) or "-"] if bound else []),

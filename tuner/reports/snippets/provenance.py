@@ -48,7 +48,7 @@ def _value(layout: Layout, row: RankedLayout | None, ranking: Ranking) -> str:
     value = value_ranked_by(row, ranking)
     unit = "items in 10 minutes" if ranking.objective == "throughput" else "items per CPU second"
     shown = "-" if value.mean is None else _figure(value.mean)
-    if value.low is None or value.high is None:
+    if value.low is None or value.high is None or value.is_too_wide:
         return f"{layout}: {shown} {unit}, with an unknown interval."
     return f"{layout}: {shown} {unit} ({_figure(value.low)} to {_figure(value.high)}, {level_of(ranking)})."
 

@@ -49,7 +49,7 @@ class Explanation:
     references: Mapping[str, Reference]
     #: machines by variant, at least one; they differ only in the GIL of the workers
     machines: Mapping[str, Machine]
-    #: printed throughput of each layout: the ranking's estimate, if there is one, else that of its own windows
+    #: printed throughput of each layout: the ranking's estimate, if there is one, else that of its windows
     throughput_per_s: Mapping[Layout, float]
     #: change of throughput during a launch, in means per hour; without layouts that have no estimate
     trends_per_h: Mapping[Layout, Estimate] = field(default_factory=dict)
