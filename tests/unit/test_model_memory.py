@@ -161,6 +161,13 @@ def test_a_main_process_is_not_counted_once_per_process() -> None:
     assert fit.of(Layout(8, 1), 0.0, 0.9).mean == pytest.approx(256e6, rel=0.02)
 
 
+def test_layouts_too_few_to_separate_a_main_process_predict_no_layout_that_was_left_out() -> None:
+    """From two prefork layouts without a main process, the error would be 40 % instead of below 1 %."""
+    found = leave_memory_out(MemorySeen(layout, 0.0, 1e6 * size) for layout, size in PREFORK.items())
+
+    assert [one.predicted_bytes for one in found.values()] == [None] * 3
+
+
 def test_memory_that_all_layouts_share_is_not_found_by_chance() -> None:
     text = "1x1,2x1,4x1,1x4,2x4,1x8"
     found = [fit_memory(seen(text, children_per_thread=0.0, noise=0.02, seed=seed)) for seed in range(200)]

@@ -120,7 +120,9 @@ class MemoryLeftOut:
     """Memory of a layout, and its prediction by a fit to all other layouts."""
 
     measured_bytes: float
-    predicted_bytes: float | None  #: None: the other layouts do not show the memory of a further thread
+    predicted_bytes: (
+        float | None
+    )  #: None: the other layouts do not show each part that all layouts together show
 
 
 def leave_memory_out(seen: Iterable[MemorySeen]) -> dict[Layout, MemoryLeftOut]:
@@ -129,12 +131,15 @@ def leave_memory_out(seen: Iterable[MemorySeen]) -> dict[Layout, MemoryLeftOut]:
     The prediction is for the measured number of children.
     """
     layouts = _by_layout(seen)
+    whole = fit_memory(layouts)
     found = {}
     for one in layouts:
         fit = fit_memory(other for other in layouts if other is not one)
-        if fit is not None:
-            predicted = fit.of(one.layout, one.n_children, CONFIDENCE)
-            found[one.layout] = MemoryLeftOut(one.pss_bytes, predicted.mean)
+        if fit is not None and whole is not None:
+            mean = fit.of(one.layout, one.n_children, CONFIDENCE).mean
+            found[one.layout] = MemoryLeftOut(
+                one.pss_bytes, mean if fit.identified >= whole.identified else None
+            )
     return found
 
 
