@@ -242,8 +242,10 @@ def test_a_calibration_and_an_explanation_are_of_the_launches_that_the_race_lear
 
     (of_a,) = [one for one in calibrate_file(file).measured if one.layout == A]
     assert of_a.n_windows == len(ordinary)
+    # the ranking's estimate, which corrects for drift: near the mean of these launches
+    assert of_a.throughput_per_s == overview(file).ranking.throughput_per_s[A]
     assert of_a.throughput_per_s == pytest.approx(
-        sum(one.n_done for one in ordinary) / sum(one.length_s for one in ordinary)
+        sum(one.n_done for one in ordinary) / sum(one.length_s for one in ordinary), rel=0.005
     )
     assert explain_file(file)[2] == overview(file).rules
 
