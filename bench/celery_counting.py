@@ -44,7 +44,7 @@ def main() -> None:
         shutil.copy(ROOT / "tuner/adapters/probes/helpers/tuner_celery.py", folder)
         shutil.copy(ROOT / "tuner/probe/counter.py", Path(folder) / "tuner_counter.py")
         sys.path.insert(0, folder)
-        import tuner_celery  # noqa: F401  # type: ignore[import-not-found]
+        import tuner_celery  # noqa: F401
 
         signal = signals.task_postrun
         counting = list(signal.receivers)

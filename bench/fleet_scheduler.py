@@ -186,7 +186,9 @@ def rss_mb(pid: int) -> float:
 
 def a_study() -> StudyRecord:
     asked = {"strategy": "all", "cores": "4", "window": "10m", "warmup": f"{WARMUP_S:.0f}s", "layouts": "2x2"}
-    options = {("study", name): Given(f"--{name}", text) for name, text in asked.items()}
+    options: dict[tuple[str | int, ...], Given] = {
+        ("study", name): Given(f"--{name}", text) for name, text in asked.items()
+    }
     return plan_record(settings_of(None, options), profile=read_profile(PROFILE))
 
 

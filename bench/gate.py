@@ -16,7 +16,6 @@ import statistics
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 from launch import launcher
 
@@ -41,15 +40,12 @@ SLICE_S = 0.05
 
 def launcher_that_freezes(way: str, *, is_idle: bool) -> SupervisordLauncher:
     """One that freezes in this way, or raises SystemExit where the host does not permit it."""
-    places: dict[str, Path | None] = {}
-    if way == "version-2":
-        places["cgroups"] = launch_cgroups().parent
-    elif way == "version-1":
-        places["freezers"] = own_freezer()
-    if None in places.values():
+    cgroups = launch_cgroups().parent if way == "version-2" else None
+    freezers = own_freezer() if way == "version-1" else None
+    if way in ("version-1", "version-2") and cgroups is None and freezers is None:
         raise SystemExit(f"this host has no cgroup of {way} that may be written")
     command = (sys.executable, "-c", WORKER, "{threads}", "idle" if is_idle else "computing")
-    return launcher(ServiceSpec("gated", command), **places)
+    return launcher(ServiceSpec("gated", command), cgroups=cgroups, freezers=freezers)
 
 
 def measure(way: str, layout: Layout, n_switches: int, *, is_idle: bool) -> None:

@@ -138,8 +138,8 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[str, object, int]]:
         elif isinstance(node, ast.FunctionDef):
             plain = node.args.posonlyargs + node.args.args
             pairs = list(zip(plain[len(plain) - len(node.args.defaults) :], node.args.defaults, strict=True))
-            pairs += list(zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True))
-            for parameter, default in pairs:
+            keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            for parameter, default in (*pairs, *keywords):
                 if isinstance(default, ast.Constant):
                     yield parameter.arg, default.value, default.lineno
 

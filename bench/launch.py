@@ -46,7 +46,9 @@ def specs(spool: Path) -> dict[str, ServiceSpec]:
     return {name: ServiceSpec(name, command) for name, command in commands.items()}
 
 
-def launcher(spec: ServiceSpec, **places: Path | None) -> SupervisordLauncher:
+def launcher(
+    spec: ServiceSpec, *, cgroups: Path | None = None, freezers: Path | None = None
+) -> SupervisordLauncher:
     return SupervisordLauncher(
         spec,
         cores=len(os.sched_getaffinity(0)),
@@ -56,7 +58,8 @@ def launcher(spec: ServiceSpec, **places: Path | None) -> SupervisordLauncher:
         marker=uuid.uuid4().hex,
         keep_logs=None,
         warn=lambda slug, text: print(f"{slug}: {text}", file=sys.stderr),
-        **places,
+        cgroups=cgroups,
+        freezers=freezers,
     )
 
 

@@ -33,7 +33,7 @@ from suites_named import suite_named
 
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
+from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal
 from tuner.core.planning.replay import ReplayedStudy, ReplayJob, replay, run
 from tuner.core.search.posterior import DIFFUSE, Posterior
 from tuner.core.search.racing import N_REPLICATES, Race
@@ -165,13 +165,19 @@ def hard_suite(rivals: int, n: int, sd: float, drift_sd: float) -> Suite:
     )
 
 
+def suite_of(job: ReplayJob) -> Suite:
+    """Return the suite of *job*; a recorded study has no surfaces."""
+    assert isinstance(job.suite, Suite)
+    return job.suite
+
+
 def one_run(job: ReplayJob, number: int) -> ReplayedStudy:
-    n = len(job.suite.surfaces)
+    n = len(suite_of(job).surfaces)
     return replay(job, number % n, number // n)
 
 
 def one_proven(job: ReplayJob, number: int) -> ReplayedStudy:
-    suite = job.suite
+    suite = suite_of(job)
     n = len(suite.surfaces)
     stream = f"{job.seed}/{number % n}/{number // n}"
     goal = suite.goal("strict")
@@ -181,7 +187,8 @@ def one_proven(job: ReplayJob, number: int) -> ReplayedStudy:
 
 def describe_one(job: ReplayJob, number: int) -> ReplayedStudy:
     """The run that `one_run` makes, knowing the noise."""
-    suite, n = job.suite, len(job.suite.surfaces)
+    suite = suite_of(job)
+    n = len(suite.surfaces)
     stream = f"{job.seed}/{number % n}/{number // n}"
     goal = suite.goal("strict")
     strategy = Told(goal, Random(stream).getrandbits(32), suite.noise)
@@ -196,7 +203,7 @@ def told(runs: Sequence[ReplayedStudy], free: bool) -> str:
     return f"{cost:8.2f} {unit:<8} right {100 * right / len(runs):6.2f} % ({100 * low:.1f}-{100 * high:.1f})"
 
 
-def decide_ms(n_layouts: int, n_windows: int, kind: str) -> float:
+def decide_ms(n_layouts: int, n_windows: int, kind: Kind) -> float:
     layouts = tuple(Layout(1 + k // 6, 1 + k % 6) for k in range(n_layouts))
     race, random = Race(Goal(layouts, kind=kind), 1), Random(1)
     for n in range(n_windows):
@@ -264,7 +271,8 @@ def main() -> None:
             job = ReplayJob(suite, "race", "strict", options.seed)
             runs = each(function, job, options.known_studies)
             print(f"{suite.name:<10} {strategy:<13} {told(runs, free=False)}", flush=True)
-    for n_layouts, kind in ((24, "strict"), (24, "calibrated"), (174, "strict")):
+    cases: list[tuple[int, Kind]] = [(24, "strict"), (24, "calibrated"), (174, "strict")]
+    for n_layouts, kind in cases:
         print(
             f"next of {n_layouts} layouts at 1000 windows, {kind}: {decide_ms(n_layouts, 1000, kind):.2f} ms"
         )

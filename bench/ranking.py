@@ -134,10 +134,10 @@ def welch_calls_any_different(windows: list[WindowRecord]) -> bool:
         by_layout.setdefault(one.layout, []).append(float(one.n_done))
     samples = [values for values in by_layout.values() if len(values) > 1]
     n_pairs = len(samples) * (len(samples) - 1) / 2
-    for one, other in combinations(samples, 2):
-        v, w = statistics.variance(one) / len(one), statistics.variance(other) / len(other)
-        df = (v + w) ** 2 / (v * v / (len(one) - 1) + w * w / (len(other) - 1))
-        t = abs(statistics.fmean(one) - statistics.fmean(other)) / math.sqrt(v + w)
+    for first, second in combinations(samples, 2):
+        v, w = statistics.variance(first) / len(first), statistics.variance(second) / len(second)
+        df = (v + w) ** 2 / (v * v / (len(first) - 1) + w * w / (len(second) - 1))
+        t = abs(statistics.fmean(first) - statistics.fmean(second)) / math.sqrt(v + w)
         if 2 * student_t_tail(t, df) < 0.05 / n_pairs:
             return True
     return False

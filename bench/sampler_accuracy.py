@@ -18,12 +18,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean, median
+from typing import cast
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessTable
 from tuner.adapters.proc.procfs import ProcSampler
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading, Sample, VoidReason, mean_active_from_load1
+from tuner.ports import Launch
 
 LOAD = Path(__file__).resolve().parent.parent / "tests" / "integration" / "sampler" / "load.py"
 LOADS = {  # name -> modes of load.py
@@ -37,6 +39,8 @@ LOADS = {  # name -> modes of load.py
 
 
 class Workers:
+    """The part of a launch that the sampler reads."""
+
     running_after_s = 0.0
     shape = Layout(24, 64)  # of which all threads work on items
 
@@ -76,7 +80,10 @@ def foreign_bias(seconds: float, repeats: int) -> None:
     print(f"{'':38} {'service':>8} {'foreign':>8} {'really':>8} {'bias':>8}   cores, median of {repeats}")
     for name, modes in LOADS.items():
         rows: list[tuple[float, ...]] = []
-        with running(modes) as workers, ProcSampler(clock).watching(workers, frozenset()) as watch:
+        with (
+            running(modes) as workers,
+            ProcSampler(clock).watching(cast(Launch, workers), frozenset()) as watch,
+        ):
             clock.sleep_until(clock.monotonic_s() + 2)
             for _ in range(repeats):
                 before, strangers = watch.usage(), strangers_cpu_s(table, workers, own_pid)
@@ -96,7 +103,7 @@ def active_agreement(seconds: int = 120) -> None:
     clock = SystemClock()
     samples: list[Sample] = []
     modes = ["busy"] * 3 + ["vfork"] * 2
-    with running(modes) as workers, ProcSampler(clock).watching(workers, frozenset()) as watch:
+    with running(modes) as workers, ProcSampler(clock).watching(cast(Launch, workers), frozenset()) as watch:
         began_s = clock.monotonic_s() + 2
         for second in range(seconds + 1):
             clock.sleep_until(began_s + second)

@@ -192,7 +192,7 @@ def fetch(process: subprocess.Popen[str]) -> None:
         else:
             return
     if end.si_status != signal.SIGKILL:
-        raise SystemExit(f"no page of {process.args}: {line}{process.stdout.read()}")
+        raise SystemExit(f"no page of {process.args!r}: {line}{process.stdout.read()}")
 
 
 def ended(process: subprocess.Popen[str], *, waits: bool) -> os.waitid_result | None:

@@ -15,10 +15,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from marshal import dumps
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from tuner.adapters.sqlite import digests as digests
 from tuner.adapters.sqlite.store import SqliteStore
@@ -63,9 +65,7 @@ def fill(path: Path, window: Window, n_windows: int) -> list[float]:
             layout = layouts[n % len(layouts)]
             if launch is None or n % 3 == 0:
                 launch = store_launch(store, n, layout)
-            took_s.append(
-                seconds(lambda n=n, launch=launch: store.add_window(launch, replace(window, index=n % 3)))
-            )
+            took_s.append(seconds(partial(store.add_window, launch, replace(window, index=n % 3))))
     return took_s
 
 
@@ -100,7 +100,8 @@ def checking(path: Path) -> None:
                 took_s[way].append(cpu_s(list_all))
         print("the same, CPU " + ", ".join(f"{way}: {median(s):.2f} s" for way, s in took_s.items()))
         rows = [window.row for window in islice(read_windows(connection), 10_000)]
-    for name, as_bytes in {"marshal": lambda row: dumps(row, 2), "repr": repr}.items():
+    as_marshal: Callable[[Any], object] = lambda row: dumps(row, 2)  # noqa: E731
+    for name, as_bytes in {"marshal": as_marshal, "repr": repr}.items():
         row_s = median(cpu_s(lambda: [as_bytes(row) for row in rows]) for _ in range(9)) / len(rows)  # noqa: B023
         print(f"a window's row as bytes, by {name}: {1e6 * row_s:.1f} us")
 

@@ -81,7 +81,7 @@ def metrics(folder: Path, rounds: int) -> None:
         clock.wall_s,
     )
     timed = Timed(figures)
-    run_study(VirtualBox(service, clock=clock).box(), store, ProgressTee([timed]), PlannedStop(), strategy)  # type: ignore[list-item]
+    run_study(VirtualBox(service, clock=clock).box(), store, ProgressTee([timed]), PlannedStop(), strategy)
     registry = registry_of(figures)
     text = generate_latest(registry)
     n_series = sum(not line.startswith(b"#") for line in text.splitlines())

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from random import Random
 from statistics import fmean, median
+from typing import Any
 
 from tuner.core.domain.layout import Layout
 from tuner.core.warmup import (
@@ -151,7 +152,7 @@ def judged_launches(n_series: int) -> None:
     rows = []
     for noise, long_s in LONG_ENOUGH_S.items():
         for n_s in (WINDOW_S + 60, long_s):
-            cells = {rule: [] for rule in RULES}
+            cells: dict[str, list[Any]] = {rule: [] for rule in RULES}
             for kind in KINDS:
                 draw = Random(f"{kind}/{noise}/{n_s}")
                 series = [

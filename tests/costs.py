@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -69,7 +70,9 @@ class CostMeter:
         self._began = (_cpu_s(), time.monotonic())
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Iterator[None]:
+    def pytest_runtest_makereport(
+        self, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Add the cost to the test's last report: reports travel from the workers to the main process."""
         report = yield
         if call.when == "teardown":
@@ -81,7 +84,7 @@ class CostMeter:
         """Keep the cost of a test that has ended."""
         for name, value in report.user_properties:
             if name == PROPERTY and report.when == "teardown":
-                self.costs[report.nodeid] = Cost(*value)
+                self.costs[report.nodeid] = Cost(*cast("tuple[float, float]", value))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """With --collect-only, remove the rows of tests that are gone or have another id."""

@@ -76,8 +76,11 @@ class _DenseWatch:
     def n_interpreters(self) -> int:
         return self._inner.n_interpreters()
 
-    def usage(self, *, closing: bool = False) -> Usage:
-        return self._inner.usage(closing=closing)
+    def next_sample_s(self, now_s: float, by_s: float) -> float:
+        return self._inner.next_sample_s(now_s, by_s)
+
+    def usage(self, *, closing: bool = False, at_edge: bool = False) -> Usage:
+        return self._inner.usage(closing=closing, at_edge=at_edge)
 
 
 class _Looker(threading.Thread):

@@ -158,7 +158,7 @@ def _at_own_speed(
     Raises:
         ValueError: of some window no clock told the workers' own CPU.
     """
-    found = {}
+    found: dict[Layout, Predicted] = {}
     for layout, one in measured.items():
         clocks = run.clocks_of({layout})
         n_done = sum(each.n_done for each in clocks)

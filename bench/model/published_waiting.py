@@ -9,6 +9,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tuner.core.model.pools import (
     MOST,
@@ -127,7 +128,7 @@ class Fitted:
         }
 
 
-def mean_abs(errors: Sequence[float]) -> float:
+def mean_abs(errors: ArrayLike) -> float:
     return float(np.mean(np.abs(errors)))
 
 

@@ -19,7 +19,7 @@ from math import inf
 from random import Random
 from typing import Any, Protocol
 
-import ciw  # type: ignore[import-untyped]
+import ciw
 import simpy
 
 from tuner.core.model.simulation.scenario import Scenario
