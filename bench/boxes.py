@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from tuner.core.domain.layout import Layout
-from tuner.core.ranking.host_effects import what_boxes_do
+from tuner.core.ranking.host_effects import estimate_host_effects
 from tuner.core.stats.groups import Comparison, compare
 from tuner.core.stats.interval import Estimate, LaunchMean
 from tuner.core.stats.mixed_model import BoxTable, box_table, estimate_on_boxes
@@ -194,7 +194,7 @@ def simulate(case: Case, n_studies: int, seed: int) -> Outcome:
             truth = made.values[layout] if drifts else case.population_mean
             if (right := holds(estimate, truth)) is not None:
                 outcome.add("values", holds=right)
-        found_boxes = what_boxes_do(
+        found_boxes = estimate_host_effects(
             table, over.fit, boxes=boxes, layouts=layouts, confidence=0.95, within=0.02
         )
         reported = [

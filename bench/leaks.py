@@ -42,7 +42,7 @@ from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.suite import Suite
 from tuner.core.stats.interval import wilson_interval
 from tuner.core.windows.memory_growth import Look, MemoryGrowth, pool_growth
-from tuner.study.aging import longer_seen
+from tuner.study.aging import longer_launch_result
 from tuner.study.run import run_study
 
 MB = 1e6
@@ -174,7 +174,7 @@ def race(world: Suite, number: int, loss_per_h: float, seed: int) -> tuple[Longe
     box = VirtualBox(service, noise, seed=f"{seed}/{number}/{loss_per_h}").box()
     strategy = strategy_of(store.study())
     run_study(box, store, MemoryProgress(), PlannedStop(), strategy)
-    return longer_seen(store, store.sums(), strategy.answer()), len(store.windows())
+    return longer_launch_result(store, store.sums(), strategy.answer()), len(store.windows())
 
 
 def main() -> None:

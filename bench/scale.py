@@ -202,7 +202,7 @@ def ended(process: subprocess.Popen[str], *, waits: bool) -> os.waitid_result | 
 
 def parts(study: Path) -> None:
     """What `rank` does with *study*, part by part, and how often the model is fitted for a `report`."""
-    from tuner.app.collection import collection_paused
+    from tuner.app.collection import pause_collection
     from tuner.bootstrap.stores import open_store
     from tuner.core.model.calibration.joint_fit import Problem
     from tuner.core.model.diagnosis.evidence import evidence_of
@@ -225,7 +225,7 @@ def parts(study: Path) -> None:
         fits.append(problem)
         return fit(problem, *arguments)
 
-    with collection_paused():
+    with pause_collection():
         store = timed("opened, and its small tables checked", lambda: open_store(study, read_only=True))
         with store:
             launches = timed("launches, against their digests", store.launches)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from tuner.app import study_queries
-from tuner.app.collection import collection_paused
+from tuner.app.collection import pause_collection
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
@@ -79,7 +79,7 @@ N_RANKED_BLOCKS = 20
 
 
 @cache
-@collection_paused()
+@pause_collection()
 def large(n_layouts: int = 500, n_windows: int = 100_000) -> Overview:
     """Made up, of so many layouts and windows; every hundredth is void. Its first blocks are ranked."""
     layouts = tuple(Layout(1 + n // 25, 1 + n % 25) for n in range(n_layouts))

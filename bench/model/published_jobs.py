@@ -27,7 +27,7 @@ from tuner.core.model.pools import (
     fixed_pool_s,
     in_step_s,
     own_threads_s,
-    threads_that_fill,
+    threads_to_fill,
 )
 from tuner.core.model.simulation.scenario import Scenario, simulate
 
@@ -178,7 +178,7 @@ def facts(full: Sequence[Run], smt: Sequence[Run]) -> list[Fact]:
     alike = max(abs(run.scheduled_s / run.semaphore_s - 1) for run in [*full, *smt])
     saved = max(run.own_threads_in_step_events_s / run.semaphore_s for run in full)
     apart = max(run.own_threads_events_s / run.semaphore_s for run in [*full, *smt])
-    filled = threads_that_fill(CORES, 0.054)
+    filled = threads_to_fill(CORES, 0.054)
     return [
         Fact(
             "a job without sleeps takes 3 s alone, 4.8 s when 12 run on 12 cores",
@@ -227,7 +227,7 @@ def facts(full: Sequence[Run], smt: Sequence[Run]) -> list[Fact]:
         ),
         Fact(
             "threads = cores / utilization = 222",
-            f"12 / 0.054 = {filled:.0f}; from 3 s of 55 s: {threads_that_fill(CORES, JOB.utilization):.0f}",
+            f"12 / 0.054 = {filled:.0f}; from 3 s of 55 s: {threads_to_fill(CORES, JOB.utilization):.0f}",
             yes_if(round(filled) == 222),
         ),
     ]

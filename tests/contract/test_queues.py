@@ -14,7 +14,7 @@ import pytest
 from redis import Redis, ResponseError
 
 from tuner.adapters.queues.forms.message import BODY, BrokerError, Clone, Ids, UnclonableError, read_sample
-from tuner.adapters.queues.forms.redis_forms import FORMS, queues_there
+from tuner.adapters.queues.forms.redis_forms import FORMS, list_queues
 from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.redis_queue import RedisQueue, empty_queue, find_queue
 from tuner.core.errors import ConfigError
@@ -458,6 +458,6 @@ def test_queues_are_found_in_a_redis_that_cannot_select_keys_by_type(redis_serve
     with closing(OldRedis.from_url(redis_server.url)) as client:
         client.rpush("rq:queue:mail", "a", "b")
         client.set("a-text", "1")
-        found = queues_there(client)
+        found = list_queues(client)
 
     assert [(one.queue, one.form, one.n_messages) for one in found] == [("mail", "rq", 2)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.core.domain.load import parse_found
+from tuner.core.domain.load import parse_client_search
 
 from ..ports import free_port
 from ..wording import wording
@@ -103,7 +103,9 @@ def test_a_study_looks_for_its_number_of_clients_and_every_layout_has_that(typed
         ((kept,),) = connection.execute("SELECT config FROM study").fetchall()
         provenance = dict(connection.execute("SELECT key, value FROM provenance").fetchall())
         spreads = [json.loads(text) for (text,) in connection.execute("SELECT spread FROM window").fetchall()]
-    found = parse_found(provenance.get("clients_found"), json.loads(kept)["service"]["feeder"]["clients"])
+    found = parse_client_search(
+        provenance.get("clients_found"), json.loads(kept)["service"]["feeder"]["clients"]
+    )
     assert found is not None
     assert found.layout == "1x4"
     assert found.tried[0].clients == 8

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.terminal.live_file import LiveFile
-from tuner.app.serving import studies_served
+from tuner.app.serving import serve_studies
 from tuner.core.domain.layout import Layout
 from tuner.core.text.address import Address
 
@@ -193,7 +193,7 @@ def test_what_is_served_for_programs_is_as_its_schema_says(tuner: Typed, tmp_pat
     with (
         SqliteStore.create(tmp_path / "runs.tuner.db", boards.study_of(["4x6", "6x4"])),
         result.written(3, 1),
-        studies_served([tmp_path], Address("127.0.0.1", 0)) as served,
+        serve_studies([tmp_path], Address("127.0.0.1", 0)) as served,
     ):
         result.launch_started(Layout(4, 6), 2, 0, 3600.0)
 
@@ -219,7 +219,7 @@ def test_what_runs_on_several_boxes_is_as_the_schemas_say(tmp_path: Path) -> Non
     with (
         SqliteStore.create(tmp_path / "runs.tuner.db", boards.study_of(["4x6", "6x4"])),
         result.written(3, 1),
-        studies_served([tmp_path], Address("127.0.0.1", 0)) as served,
+        serve_studies([tmp_path], Address("127.0.0.1", 0)) as served,
     ):
         for box, layout in (("box-1", Layout(4, 6)), ("box-2", Layout(6, 4))):
             result.turn_to(box)

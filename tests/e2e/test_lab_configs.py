@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tuner.lab.tools import go_here
+from tuner.lab.tools import find_go
 
 from ..wording import wording
 from .conftest import Tuner
@@ -50,7 +50,7 @@ def test_nornir_is_a_worker_by_its_own_runner_and_by_coroutines(tuner: Tuner, se
 
 
 def test_goroutines_and_threads_are_workers(tuner: Tuner) -> None:
-    go = go_here()
+    go = find_go()
     if go is None:
         if os.environ.get("CI"):
             pytest.fail("no Go here; CI must test with one")

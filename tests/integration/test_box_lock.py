@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import tuner
-from tuner.adapters.host_lock import box_held
+from tuner.adapters.host_lock import hold_host
 from tuner.core.errors import ConfigError
 
 from ..raising import raises
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.integration
 HOLDER = """
 import sys
 from pathlib import Path
-from tuner.adapters.host_lock import box_held
-with box_held(sys.argv[2], Path(sys.argv[1])):
+from tuner.adapters.host_lock import hold_host
+with hold_host(sys.argv[2], Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -48,7 +48,7 @@ def other_tuner(lock: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_the_second_tuner_is_reported_who_has_the_box(other_tuner: subprocess.Popen[str], lock: Path) -> None:
-    with pytest.raises(ConfigError) as refused, box_held("mine", lock):
+    with pytest.raises(ConfigError) as refused, hold_host("mine", lock):
         pytest.fail("two tuners had the box")
 
     assert f"pid {other_tuner.pid} of user " in refused.value.problem
@@ -58,7 +58,7 @@ def test_the_second_tuner_is_reported_who_has_the_box(other_tuner: subprocess.Po
 
 def test_the_box_is_free_when_its_holder_is_done(lock: Path) -> None:
     for _ in range(2):
-        with box_held("mine", lock):
+        with hold_host("mine", lock):
             assert json.loads(lock.read_bytes())["pid"] == os.getpid()
 
     assert lock.read_bytes() == b""
@@ -68,7 +68,7 @@ def test_a_killed_holder_leaves_the_box_free(other_tuner: subprocess.Popen[str],
     other_tuner.kill()
     other_tuner.wait()
 
-    with box_held("mine", lock):
+    with hold_host("mine", lock):
         assert json.loads(lock.read_bytes())["study"] == "mine"
 
 
@@ -83,12 +83,12 @@ def test_a_tuner_waits_for_the_guardian_of_a_killed_one(
         fcntl.flock(held, fcntl.LOCK_EX)
         guardian = subprocess.Popen(["sleep", "1"], pass_fds=[held.fileno()])
 
-    with box_held("mine", lock):
+    with hold_host("mine", lock):
         assert guardian.wait(timeout=0.2) == 0
 
 
 def test_every_user_can_take_the_lock_that_another_made(lock: Path) -> None:
-    with box_held("mine", lock):
+    with hold_host("mine", lock):
         pass
 
     assert lock.stat().st_mode & 0o777 == 0o666
@@ -101,7 +101,7 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_untouched(lock: Path, t
 
     with (
         raises(ConfigError, wording("launch.cannot-open-box-lock")),
-        box_held("mine", lock),
+        hold_host("mine", lock),
     ):
         pytest.fail("a link was taken for a lock")
     assert target.read_text() == "keep me"
@@ -116,21 +116,21 @@ def test_a_lock_that_is_no_plain_file_of_its_own_is_refused(make, lock: Path) ->
     except OSError as error:
         pytest.skip(f"cannot be made here: {error}")
 
-    with raises(ConfigError, wording("launch.lock-is-no-plain-file")), box_held("mine", lock):
+    with raises(ConfigError, wording("launch.lock-is-no-plain-file")), hold_host("mine", lock):
         pytest.fail("it was taken for a lock")
 
 
 def test_garbage_in_the_lock_file_does_not_matter(lock: Path) -> None:
     lock.write_bytes(b"\xff[" * 5000)
 
-    with box_held("mine", lock):
+    with hold_host("mine", lock):
         assert json.loads(lock.read_bytes())["study"] == "mine"
 
 
 def test_a_lock_in_a_missing_folder_is_one_clear_error(tmp_path: Path) -> None:
     with (
         raises(ConfigError, wording("launch.no-such-file-or-directory")),
-        box_held("mine", tmp_path / "no" / "lock"),
+        hold_host("mine", tmp_path / "no" / "lock"),
     ):
         pytest.fail("there is no such folder")
 
@@ -138,7 +138,7 @@ def test_a_lock_in_a_missing_folder_is_one_clear_error(tmp_path: Path) -> None:
 def test_the_environment_names_the_lock(monkeypatch: pytest.MonkeyPatch, lock: Path) -> None:
     monkeypatch.setenv("TUNER_LOCK", str(lock))
 
-    with box_held("mine"):
+    with hold_host("mine"):
         assert lock.exists()
 
 
@@ -148,7 +148,7 @@ def test_an_ordinary_user_can_hold_a_lock_that_root_made_and_root_the_other_way_
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o1777)
-        with box_held("root's", folder / "lock"):
+        with hold_host("root's", folder / "lock"):
             pass
         argv = ["/usr/bin/python3", "-c", HOLDER, str(folder / "lock"), "theirs"]
         environment = {"PYTHONPATH": str(Path(tuner.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -159,6 +159,6 @@ def test_an_ordinary_user_can_hold_a_lock_that_root_made_and_root_the_other_way_
             assert process.stdout is not None
             assert process.stdout.readline() == "held\n"
             result = raises(ConfigError, wording("launch.lock-of-another-user"))
-            with result, box_held("root's", folder / "lock"):
+            with result, hold_host("root's", folder / "lock"):
                 pytest.fail("two tuners had the box")
             process.kill()

@@ -21,7 +21,7 @@ from tuner.adapters.fleet import dask_fleet
 from tuner.adapters.fleet.ledger import Looking, Seen
 from tuner.app.plan_builder import plan_record
 from tuner.bootstrap.configs import settings_of
-from tuner.bootstrap.fleet import boxes_there, fleet_of
+from tuner.bootstrap.fleet import connected_hosts, fleet_of
 from tuner.core.domain.fleet import Began, BoxCame, BoxWent, Ended, Lost, Refused, Sampled, Took, Warned
 from tuner.core.errors import ConfigError
 
@@ -405,7 +405,7 @@ def test_with_keys_only_those_who_have_them_get_in(machines: Machines, asked: As
     assert machines.address.partition("://")[2] in plain.stderr.splitlines()[0]
     assert machines.address in wrong.stderr.splitlines()[0]
     with pytest.raises(ConfigError):
-        boxes_there(machines.address, others, is_forced=False)
+        connected_hosts(machines.address, others, is_forced=False)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.host_lock import box_held
+from tuner.adapters.host_lock import hold_host
 
 from ..permitted import not_permitted, root_needed
 from ..wording import wording
@@ -24,11 +24,11 @@ STRANGER = """
 import json, os, sys
 from pathlib import Path
 from unittest.mock import patch
-from tuner.adapters.host_lock import box_held, holder_of
+from tuner.adapters.host_lock import hold_host, holder_of
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.cpu_accounts import BackendAccount
-from tuner.doctor.limits import limits_seen
-from tuner.doctor.box import neighbours_seen
+from tuner.doctor.limits import read_limits
+from tuner.doctor.box import measure_neighbours
 from tuner.adapters.proc.listeners import listener_at
 from tuner.adapters.proc.process_tree import ProcessTable
 from tuner.adapters.supervisord.launch import n_threads_of
@@ -39,7 +39,7 @@ user, lock, holder = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 
 def said_of_the_box():
     try:
-        with patch("time.sleep", side_effect=SystemExit("it is waited for")), box_held("mine", lock):
+        with patch("time.sleep", side_effect=SystemExit("it is waited for")), hold_host("mine", lock):
             return "free"
     except ConfigError as error:
         return error.problem
@@ -47,8 +47,8 @@ def said_of_the_box():
 def look():
     proc, clock = Path("/proc"), SystemClock()
     table, backends = ProcessTable(proc), BackendAccount(proc, ["redis-server"], clock)
-    neighbours_seen(clock, 0.02, 0.15, backends=["redis-server"])
-    limits_seen({"nproc": 100}, user)
+    measure_neighbours(clock, 0.02, 0.15, backends=["redis-server"])
+    read_limits({"nproc": 100}, user)
     listener_at(BackendAddress("localhost", 1))
     backends.cpu_s_total(())
     return {
@@ -95,7 +95,7 @@ def told_to_a_stranger(hidepid: int, lock: Path) -> dict[str, Any]:
 def test_who_is_hidden_is_not_named_and_his_box_is_in_use_all_the_same(hidepid: int, lock: Path) -> None:
     """1 lists others and shows nothing of them, 2 does not list them."""
     root_needed("to mount another /proc")
-    with box_held("root's", lock):
+    with hold_host("root's", lock):
         result = told_to_a_stranger(hidepid, lock)
 
     assert wording("launch.in-use-by-another-tuner", getpid=os.getpid()) in result["box"]

@@ -17,7 +17,7 @@ from tuner.adapters.feeders.spool import SpoolFeeder
 from tuner.adapters.probes import command
 from tuner.adapters.probes.helper import Helper, HelperStart
 from tuner.adapters.processes.repeated_command import CommandHooks, RepeatedCommand
-from tuner.adapters.processes.signals import signals_held, stopping_by_signal
+from tuner.adapters.processes.signals import delay_signals, stopping_by_signal
 from tuner.adapters.ready.command import CommandSucceeds
 from tuner.core.domain.layout import Layout
 from tuner.lab.experiments.experiment import LabJob
@@ -100,7 +100,7 @@ def test_whoever_is_started_meanwhile_is_ended_and_the_interrupt_is_heard(
 
 
 def held(*numbers: signal.Signals, error: OSError | None = None) -> None:
-    with signals_held():
+    with delay_signals():
         for number in numbers:
             signal.raise_signal(number)
         if error is not None:
@@ -111,7 +111,7 @@ def test_each_signal_that_was_held_does_what_it_does_after_the_block(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with stopping_by_signal() as stop:
-        with signals_held():
+        with delay_signals():
             signal.raise_signal(signal.SIGINT)
             assert not stop.requested()
         assert stop.requested()

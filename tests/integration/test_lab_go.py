@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tuner.core.errors import ConfigError
-from tuner.lab.tools import Go, build_program, go_here
+from tuner.lab.tools import Go, build_program, find_go
 
 from ..raising import raises
 from ..wording import wording
@@ -26,7 +26,7 @@ HELLO = 'package main\n\nfunc main() { println("%s") }\n'
 @pytest.fixture
 def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Go:
     """The Go of this box; what it makes goes to a cache of the test's own."""
-    found = go_here()
+    found = find_go()
     if found is None:
         if os.environ.get("CI"):
             pytest.fail("no Go here; CI must test with one")
@@ -92,12 +92,12 @@ def test_the_continue_the_path_is_taken_before_the_one_in_its_root(
     root = Path(go.program).resolve().parents[1]
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("GOROOT", str(root))
-    assert go_here() == Go(str(root / "bin" / "go"), go.version)
+    assert find_go() == Go(str(root / "bin" / "go"), go.version)
 
     (tmp_path / "go").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "go").chmod(0o755)
     with raises(ConfigError, wording("lab.does-say-go")):
-        go_here()
+        find_go()
 
 
 def test_a_box_without_go_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_a_box_without_go_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("GOROOT", str(tmp_path))
 
     assert shutil.which("go") is None
-    assert go_here() is None
+    assert find_go() is None
 
 
 def help_of_worker(environment: dict[str, str]) -> str:

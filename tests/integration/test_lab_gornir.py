@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tuner.lab.program import folder_of_programs
-from tuner.lab.tools import go_here
+from tuner.lab.tools import find_go
 
 from ..wording import wording
 
@@ -28,7 +28,7 @@ LONG_S = 600.0
 @pytest.fixture
 def go_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The Go of this box; what tuner makes with it goes to a cache of the test's own."""
-    found = go_here()
+    found = find_go()
     if found is None:
         if os.environ.get("CI"):
             pytest.fail("no Go here; CI must test with one")

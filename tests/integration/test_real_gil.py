@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.proc.python_runtime import GilSeen, PythonRuntimes, gil_seen
+from tuner.adapters.proc.python_runtime import GilSeen, PythonRuntimes, read_gil
 
 pytestmark = pytest.mark.integration
 NAMES = ["python3.13", "python3.14", "python3.15", "python3.13t", "python3.14t", "python3.15t"]
@@ -31,7 +31,7 @@ def test_a_real_python_has_what_it_says_of_itself(name: str, asked: str) -> None
         proc = Path("/proc")
         runtime = PythonRuntimes(proc).of(process.pid)
         assert runtime is not None
-        seen = gil_seen(proc, process.pid, runtime)
+        seen = read_gil(proc, process.pid, runtime)
         process.communicate()
 
     assert seen == GilSeen({"True": True, "False": False}[says])

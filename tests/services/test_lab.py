@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from tuner.lab.experiments import EXPERIMENTS
 from tuner.lab.experiments.experiment import ProgramExperiment
 from tuner.lab.lab import read_published
-from tuner.lab.tools import go_here
+from tuner.lab.tools import find_go
 
 from ..wording import start_of, wording
 
@@ -47,7 +47,7 @@ def lab(folder: Path, *words: str) -> subprocess.Popen[str]:
 def test_all_of_them_are_run_and_reported_with_every_published_figure_beside(
     tmp_path: Path, services_venv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go = go_here()
+    go = find_go()
     if go is None:
         if os.environ.get("CI"):
             pytest.fail("no Go here; CI must test with one")

@@ -12,7 +12,7 @@ from tuner.bootstrap.parts.services import StudyName, service_of
 from tuner.cli.shared.option_parsing import axis_options, service_options
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings
-from tuner.core.domain.layout import CommandChange, Layout, named, parse_layout, variants_of
+from tuner.core.domain.layout import CommandChange, Layout, match_variants, parse_layout, variants_of
 from tuner.core.domain.provenance import WorkerFacts
 from tuner.core.domain.service import ServiceSpec, Workers
 from tuner.core.errors import ConfigError
@@ -40,8 +40,8 @@ def test_axes_multiply_in_their_order() -> None:
     made = variants_of({"python": ["3.13", "3.11"], "malloc": ["glibc", "jemalloc"]})
 
     assert list(made) == ["3.13+glibc", "3.13+jemalloc", "3.11+glibc", "3.11+jemalloc"]
-    assert named("3.11+*", made) == ["3.11+glibc", "3.11+jemalloc"]
-    assert named("*", made) == []  # a star is one value
+    assert match_variants("3.11+*", made) == ["3.11+glibc", "3.11+jemalloc"]
+    assert match_variants("*", made) == []  # a star is one value
 
 
 @pytest.mark.parametrize(

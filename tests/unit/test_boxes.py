@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tuner.core.domain.layout import Layout
-from tuner.core.ranking.host_effects import Boxes, what_boxes_do
+from tuner.core.ranking.host_effects import Boxes, estimate_host_effects
 from tuner.core.stats.groups import compare
 from tuner.core.stats.mixed_model import BoxTable, box_table
 
@@ -20,7 +20,7 @@ NAMES = tuple(f"box-{number}" for number in range(1, 9))
 
 
 def done(table: BoxTable, *, within: float = 0.02, confidence: float = 0.95) -> Boxes:
-    return what_boxes_do(
+    return estimate_host_effects(
         table,
         compare(table.observations, table.n_layouts, confidence).fit,
         boxes=NAMES[: table.n_boxes],

@@ -17,10 +17,10 @@ from tuner.core.domain.load import (
     first_clients,
     hardest_to_load,
     has_risen,
+    parse_client_search,
     parse_connections,
-    parse_found,
+    render_client_search,
     render_connections,
-    render_found,
     requests_at_once,
 )
 from tuner.core.errors import ConfigError
@@ -47,16 +47,16 @@ def test_doubling_continues_while_it_brings_two_percent(rates, risen, clients) -
 def test_what_was_found_is_kept_with_the_study() -> None:
     found = ClientSearchResult(64, "2x-", (TriedClients(32, 300.5), TriedClients(64, 301.0)), saturates=True)
 
-    assert parse_found(render_found(found), 64) == found
-    assert parse_found(None, 64) is None
-    assert parse_found("[]", 64) is None
+    assert parse_client_search(render_client_search(found), 64) == found
+    assert parse_client_search(None, 64) is None
+    assert parse_client_search("[]", 64) is None
 
 
 def test_a_number_that_the_user_set_since_is_not_the_one_that_was_found() -> None:
     found = ClientSearchResult(64, "2x-", (TriedClients(32, 300.5), TriedClients(64, 301.0)), saturates=True)
 
-    assert parse_found(render_found(found), 32) is None
-    assert parse_found(render_found(found), None) is None
+    assert parse_client_search(render_client_search(found), 32) is None
+    assert parse_client_search(render_client_search(found), None) is None
 
 
 @pytest.mark.parametrize(("layout", "clients"), [("1x1", 24), ("2x4", 24), ("2x8", 48), ("3x3", 27)])

@@ -7,7 +7,7 @@ import pytest
 from tuner.adapters.feeders.http import HttpFeederSettings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
-from tuner.core.domain.load import EVEN, Pace, Share, WithinP95, rate_kept
+from tuner.core.domain.load import EVEN, Pace, Share, WithinP95, stored_rate
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
 from tuner.core.text.safe_text import HIDDEN
@@ -48,7 +48,7 @@ def test_times_of_less_than_a_millisecond_are_kept_as_they_were_requested(tmp_pa
     kept = canonical_json(asked)
 
     assert feeder_of(settings_of_study(kept, "s.tuner.db")) == feeder_of(asked)
-    assert rate_kept(StoredConfig(kept)) == WithinP95(0.0015)
+    assert stored_rate(StoredConfig(kept)) == WithinP95(0.0015)
 
 
 def test_what_a_study_keeps_of_its_traffic_is_read_back(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_rate_is_a_number_or_what_it_follows_from_and_a_study_keeps_it(
 
     for feeder in (feeder_of(settings), feeder_of(settings_of_study(canonical_json(settings), "study"))):
         assert (feeder.rate_per_s, feeder.pace) == (per_s, pace)
-    assert rate_kept(StoredConfig(canonical_json(settings))) == (pace or per_s)
+    assert stored_rate(StoredConfig(canonical_json(settings))) == (pace or per_s)
 
 
 def test_the_closed_loop_before_a_share_may_be_reported_its_clients(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.proc.cgroup import container_here
+from tuner.adapters.proc.cgroup import find_container
 from tuner.adapters.proc.cores import describe_host
 from tuner.adapters.proc.procfs import ProcSampler, ProcWatch
 from tuner.adapters.virtual.box import VirtualClock
@@ -225,7 +225,7 @@ def test_a_study_keeps_that_strangers_could_not_be_seen(container: RecordedConta
 
 
 def test_a_kernel_without_pid_namespaces_has_no_containers(tmp_path: Path) -> None:
-    assert container_here(tmp_path, tmp_path) is None
+    assert find_container(tmp_path, tmp_path) is None
 
 
 def test_a_study_keeps_that_its_load_is_of_the_service_alone(container: RecordedContainer) -> None:

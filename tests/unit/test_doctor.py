@@ -13,7 +13,7 @@ import pytest
 from tuner.adapters.proc.cgroup import Container
 from tuner.core.domain.layout import Layout
 from tuner.core.text.address import bound_ports
-from tuner.doctor.box import neighbours_seen
+from tuner.doctor.box import measure_neighbours
 from tuner.doctor.cores import Busy, Neighbours, neighbours_findings
 from tuner.doctor.report import render_findings, render_findings_json
 from tuner.doctor.room import (
@@ -79,7 +79,7 @@ class ChangingBox:
 def test_what_others_use_is_measured_as_in_a_window_and_the_busiest_are_named(tmp_path: Path) -> None:
     box = ChangingBox(tmp_path / "proc")
 
-    seen = neighbours_seen(box, 10.0, 0.15, proc=box.proc, own_pid=30)
+    seen = measure_neighbours(box, 10.0, 0.15, proc=box.proc, own_pid=30)
 
     (found, steal) = neighbours_findings(seen)
     assert seen.seconds == 10.0
@@ -96,9 +96,9 @@ def test_backends_of_the_service_are_no_neighbours(tmp_path: Path) -> None:
     by_pid = ChangingBox(tmp_path / "two")
     all_foreign = ChangingBox(tmp_path / "three")
 
-    named = neighbours_seen(by_name, 10.0, 0.15, proc=by_name.proc, own_pid=30, backends=["redis-server"])
-    found = neighbours_seen(by_pid, 10.0, 0.15, proc=by_pid.proc, own_pid=30, found=frozenset({70}))
-    without = neighbours_seen(all_foreign, 10.0, 0.15, proc=all_foreign.proc, own_pid=30)
+    named = measure_neighbours(by_name, 10.0, 0.15, proc=by_name.proc, own_pid=30, backends=["redis-server"])
+    found = measure_neighbours(by_pid, 10.0, 0.15, proc=by_pid.proc, own_pid=30, found=frozenset({70}))
+    without = measure_neighbours(all_foreign, 10.0, 0.15, proc=all_foreign.proc, own_pid=30)
 
     assert named.foreign_cores == found.foreign_cores == pytest.approx(without.foreign_cores - 0.07)
     assert 70 in {one.pid for one in without.busiest}
@@ -107,9 +107,9 @@ def test_backends_of_the_service_are_no_neighbours(tmp_path: Path) -> None:
 
 def test_children_of_a_backend_are_no_neighbours_either(tmp_path: Path) -> None:
     box, all_foreign = ChangingBox(tmp_path / "one"), ChangingBox(tmp_path / "two")
-    without = neighbours_seen(all_foreign, 10.0, 0.15, proc=all_foreign.proc, own_pid=30)
+    without = measure_neighbours(all_foreign, 10.0, 0.15, proc=all_foreign.proc, own_pid=30)
 
-    seen = neighbours_seen(box, 10.0, 0.15, proc=box.proc, own_pid=30, backends=["supervisord"])
+    seen = measure_neighbours(box, 10.0, 0.15, proc=box.proc, own_pid=30, backends=["supervisord"])
 
     busiest = {one.pid for one in without.busiest}
     assert {50, 51} < busiest  # its children, who do the work
@@ -121,11 +121,11 @@ def test_neighbours_that_are_hidden_from_us_are_not_named_but_counted(tmp_path: 
     moments = tmp_path / "moments"
     shutil.copytree(BUSY_BOX, moments)
     shown, hidden = ChangingBox(tmp_path / "one"), ChangingBox(tmp_path / "two", moments)
-    seen = neighbours_seen(shown, 10.0, 0.15, proc=shown.proc, own_pid=30)
+    seen = measure_neighbours(shown, 10.0, 0.15, proc=shown.proc, own_pid=30)
     strangers = {1, seen.busiest[0].pid}
 
     with closed(*(moments / moment / str(pid) for moment in ("before", "after") for pid in strangers)):
-        left = neighbours_seen(hidden, 10.0, 0.15, proc=hidden.proc, own_pid=30)
+        left = measure_neighbours(hidden, 10.0, 0.15, proc=hidden.proc, own_pid=30)
 
     assert left.foreign_cores == seen.foreign_cores
     assert {one.pid for one in left.busiest} == {one.pid for one in seen.busiest} - strangers
@@ -134,10 +134,10 @@ def test_neighbours_that_are_hidden_from_us_are_not_named_but_counted(tmp_path: 
 def test_in_a_container_neighbours_are_looked_for_on_its_own_cpus(tmp_path: Path) -> None:
     inside, outside = ChangingBox(tmp_path / "one"), ChangingBox(tmp_path / "two")
 
-    own = neighbours_seen(
+    own = measure_neighbours(
         inside, 10.0, 0.15, proc=inside.proc, own_pid=30, container=Container(None, frozenset({0}))
     )
-    all_of_it = neighbours_seen(outside, 10.0, 0.15, proc=outside.proc, own_pid=30)
+    all_of_it = measure_neighbours(outside, 10.0, 0.15, proc=outside.proc, own_pid=30)
 
     assert 0 <= own.foreign_cores < all_of_it.foreign_cores
 
@@ -145,8 +145,8 @@ def test_in_a_container_neighbours_are_looked_for_on_its_own_cpus(tmp_path: Path
 def test_neighbours_may_use_the_cpus_on_which_the_study_may_not_run(tmp_path: Path) -> None:
     box, other = ChangingBox(tmp_path / "one"), ChangingBox(tmp_path / "two")
 
-    seen = neighbours_seen(box, 10.0, 0.15, proc=box.proc, own_pid=30, elsewhere=frozenset({1}))
-    named = neighbours_seen(
+    seen = measure_neighbours(box, 10.0, 0.15, proc=box.proc, own_pid=30, elsewhere=frozenset({1}))
+    named = measure_neighbours(
         other, 10.0, 0.15, proc=other.proc, own_pid=30, elsewhere=frozenset({1}), backends=["redis-server"]
     )
 

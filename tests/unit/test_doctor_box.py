@@ -12,9 +12,9 @@ import pytest
 from tuner.adapters.host_lock import holder_of
 from tuner.adapters.proc.cgroup import Container
 from tuner.core.domain.layout import Layout
-from tuner.doctor.box import cores_seen, kernel_seen
+from tuner.doctor.box import read_cores, read_kernel
 from tuner.doctor.cores import CoresSeen, cores_findings, kernel_findings
-from tuner.doctor.limits import folder_seen, limits_seen
+from tuner.doctor.limits import read_folder, read_limits
 from tuner.doctor.room import TaskLimit, disk_findings, limits_findings, sum_needs
 from tuner.doctor.service import UNKNOWN, Finding
 
@@ -27,12 +27,12 @@ N_CPUS = {"doctor_metal": 8, "doctor_guest": 4, "doctor_container": 4}
 def cores_of(box: str, wanted: int | None = None) -> CoresSeen:
     n = N_CPUS[box]
     root = RECORDED / box
-    return cores_seen(wanted or n, proc=root / "proc", sys=root / "sys", affinity=frozenset(range(n)))
+    return read_cores(wanted or n, proc=root / "proc", sys=root / "sys", affinity=frozenset(range(n)))
 
 
 def found_on(box: str, wanted: int | None = None) -> dict[str, Finding]:
     root = RECORDED / box
-    kernel = replace(kernel_seen(proc=root / "proc", sys=root / "sys"), is_root=False)
+    kernel = replace(read_kernel(proc=root / "proc", sys=root / "sys"), is_root=False)
     findings = [*cores_findings(cores_of(box, wanted)), *kernel_findings(kernel)]
     assert len({finding.check for finding in findings}) == len(findings)
     return {finding.check: finding for finding in findings}
@@ -119,7 +119,7 @@ def test_what_a_kernel_does_not_tell_is_unknown_and_never_guessed() -> None:
 
 
 def test_a_box_that_shows_nothing_at_all_is_looked_at_all_the_same(tmp_path: Path) -> None:
-    kernel = kernel_seen(proc=tmp_path, sys=tmp_path)
+    kernel = read_kernel(proc=tmp_path, sys=tmp_path)
 
     levels = {finding.check: finding.level for finding in kernel_findings(kernel)}
     assert levels["clock"] == levels["memory"] == "ok"
@@ -132,7 +132,7 @@ def test_a_container_is_reported_and_its_pressure_is_that_of_its_cgroup(tmp_path
 
     def found_in(cgroup: Path | None) -> dict[str, Finding]:
         container = Container(cgroup, frozenset({2, 3, 4, 5}))
-        kernel = kernel_seen(proc=box / "proc", sys=box / "sys", container=container)
+        kernel = read_kernel(proc=box / "proc", sys=box / "sys", container=container)
         return {finding.check: finding for finding in kernel_findings(kernel)}
 
     seen, hidden = found_in(tmp_path), found_in(None)
@@ -145,19 +145,19 @@ def test_a_container_is_reported_and_its_pressure_is_that_of_its_cgroup(tmp_path
 def test_each_limit_on_processes_and_threads_is_found() -> None:
     guest, container = RECORDED / "doctor_guest", RECORDED / "doctor_container"
 
-    seen = limits_seen({}, 0, proc=guest / "proc", sys=guest / "sys")
+    seen = read_limits({}, 0, proc=guest / "proc", sys=guest / "sys")
     assert seen.tasks == (
         TaskLimit("pids.max of cgroup /docker/0f1e", 60, 10),
         TaskLimit("kernel.threads-max", 60000, 120),
         TaskLimit("kernel.pid_max", 32768, 120),
     )
-    seen = limits_seen({}, 0, proc=container / "proc", sys=container / "sys")
+    seen = read_limits({}, 0, proc=container / "proc", sys=container / "sys")
     assert seen.tasks[0] == TaskLimit("pids.max of cgroup /app.slice", 500, 90)
 
 
 def test_a_group_with_too_few_pids_blocks_the_layout_that_needs_more() -> None:
     guest = RECORDED / "doctor_guest"
-    seen = limits_seen({}, 0, proc=guest / "proc", sys=guest / "sys")
+    seen = read_limits({}, 0, proc=guest / "proc", sys=guest / "sys")
     need = sum_needs(
         [Layout(1, 4), Layout(8, 4)], extra_threads=0, has_children=False, of_supervisord=64, of_generator=0
     )
@@ -171,7 +171,7 @@ def test_a_group_with_too_few_pids_blocks_the_layout_that_needs_more() -> None:
 def test_limits_that_a_config_sets_its_workers_go_before_those_of_tuner() -> None:
     metal = RECORDED / "doctor_metal"
 
-    seen = limits_seen({"nofile": 7, "nproc": 9}, os.getuid() + 1, proc=metal / "proc", sys=metal / "sys")
+    seen = read_limits({"nofile": 7, "nproc": 9}, os.getuid() + 1, proc=metal / "proc", sys=metal / "sys")
 
     assert seen.files == 7
     assert seen.files_hard in (None, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -179,8 +179,8 @@ def test_limits_that_a_config_sets_its_workers_go_before_those_of_tuner() -> Non
 
 
 def test_a_folder_shows_the_room_that_is_left(tmp_path: Path) -> None:
-    seen = folder_seen(tmp_path, "the study's file", 1000)
-    gone = folder_seen(tmp_path / "gone", "the study's file", 1000)
+    seen = read_folder(tmp_path, "the study's file", 1000)
+    gone = read_folder(tmp_path / "gone", "the study's file", 1000)
 
     assert seen.free_bytes is not None
     assert seen.free_bytes > 0

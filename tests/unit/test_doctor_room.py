@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.app.doctor import box_examined
+from tuner.app.doctor import examine_host
 from tuner.bootstrap.parts.services import StudyName, service_of
 from tuner.bootstrap.room import room_of
 from tuner.config.load import load_settings
@@ -17,7 +17,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
 from tuner.doctor.room import FolderSeen, disk_findings
-from tuner.doctor.surroundings import servers_seen
+from tuner.doctor.surroundings import query_servers
 
 from ..raising import raises
 from ..wording import wording
@@ -112,7 +112,7 @@ def test_a_layout_of_a_variant_that_there_is_not_is_refused_as_a_study_refuses_i
     )
 
     with raises(ConfigError, wording("compare.study-without-variants")):
-        box_examined(settings, tmp_path / "s.db", 0)
+        examine_host(settings, tmp_path / "s.db", 0)
 
 
 def test_a_server_that_feeder_and_probe_name_is_reported_once_with_both_keys(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_server_that_feeder_and_probe_name_is_reported_once_with_both_keys(tmp
         f"  probe: {{kind: redis, url: '{at}/1', count: [{{get: done}}]}}\n",
     )
 
-    (seen,) = servers_seen(settings, spec_of(settings))
+    (seen,) = query_servers(settings, spec_of(settings))
 
     assert seen.named_by == "service.feeder.url, service.probe.url"
     assert seen.problem

@@ -20,7 +20,7 @@ SAMPLE = Sample(1.0, 10, 0, 17.5, 1.0, 1.0, 21)
 class Silent(Follower):
     """Shows nothing."""
 
-    def _changed(self, *, at_once: bool) -> None:
+    def _show_change(self, *, at_once: bool) -> None:
         pass
 
 

@@ -17,7 +17,7 @@ from tuner.cli import run
 from tuner.config.settings import ScriptSettings
 from tuner.services.catalogue import recognise
 from tuner.services.celery import node_of_multi
-from tuner.services.derived.numbers import without_numbers, without_refused
+from tuner.services.derived.numbers import remove_refused, without_numbers
 
 from ..printed import printed
 from ..wording import wording
@@ -238,7 +238,7 @@ def test_options_that_cannot_be_measured_are_left_out() -> None:
     service = recognise(words)
     assert service is not None
 
-    left, removed = without_refused(service, words)
+    left, removed = remove_refused(service, words)
     assert left == ("celery", "-A", "a", "worker", "-E")
     assert sorted(one.partition(":")[0] for one in removed) == ["--autoscale", "-B"]
 

@@ -21,7 +21,7 @@ from tuner.lab.experiments import EXPERIMENTS
 from tuner.lab.experiments.experiment import At, Experiment, LabRun, Outcome, in_blocks, outcome
 from tuner.lab.experiments.nornir import Nornir, fewest_enough
 from tuner.lab.experiments.verdicts import Ratio, over
-from tuner.lab.lab import experiment_named, read_published
+from tuner.lab.lab import find_experiment, read_published
 from tuner.lab.page import lab_picture
 from tuner.lab.report import describe_host, lab_page, render_lab, render_lab_json, render_list
 from tuner.lab.results import Results, read_results, write_results
@@ -287,7 +287,7 @@ def test_the_list_names_every_experiment_with_its_source() -> None:
 
 def test_an_experiment_that_is_not_there_is_reported_with_the_nearest() -> None:
     with raises(ConfigError, wording("lab.experiment-called-nornri")) as result:
-        experiment_named("nornri")
+        find_experiment("nornri")
     assert result.value.hint == wording("command-line.did-you-mean", meant="nornir")
 
 

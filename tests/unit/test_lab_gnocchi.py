@@ -15,7 +15,7 @@ import pytest
 from tuner.core.model.pools import PoolCosts, run_waiting_pool
 from tuner.lab.experiments.experiment import At, LabClaim, LabRun, Outcome, outcome, programs_at, spreads
 from tuner.lab.experiments.gnocchi import Gnocchi
-from tuner.lab.experiments.gnocchi_pool import N_SERIES, Operation, pool_costs, wait_that_pays_s
+from tuner.lab.experiments.gnocchi_pool import N_SERIES, Operation, break_even_wait_s, pool_costs
 from tuner.lab.lab import read_published
 from tuner.lab.tools import tools_of
 from tuner_workers.lab import far_away
@@ -116,9 +116,9 @@ def test_the_model_has_seen_one_thread_and_four_rows_and_tells_the_others(whole:
 def test_the_rule_is_the_waits_saved_against_what_the_pool_costs() -> None:
     costs = PoolCosts(1e-3, 0.0, 1e-4)
 
-    assert wait_that_pays_s(6, costs) == pytest.approx((1e-3 + 6e-4) / 6)  # two waits, one after the other
-    assert wait_that_pays_s(2, costs) == pytest.approx((1e-3 + 2e-4) / 4)
-    assert wait_that_pays_s(16, costs) == wait_that_pays_s(8, costs)  # no more threads than series
+    assert break_even_wait_s(6, costs) == pytest.approx((1e-3 + 6e-4) / 6)  # two waits, one after the other
+    assert break_even_wait_s(2, costs) == pytest.approx((1e-3 + 2e-4) / 4)
+    assert break_even_wait_s(16, costs) == break_even_wait_s(8, costs)  # no more threads than series
 
 
 def test_the_rule_is_held_against_every_row_of_a_pool(whole: Outcome) -> None:

@@ -38,7 +38,7 @@ from tuner.lab.experiments.socorro_runs import (
 from tuner.lab.experiments.studied import StudyExperiment
 from tuner.lab.lab import read_published
 from tuner.lab.page import lab_picture
-from tuner.lab.program import pythons_here
+from tuner.lab.program import find_pythons
 from tuner.lab.report import render_lab
 from tuner.lab.studies import study_file
 
@@ -326,7 +326,7 @@ def test_pythons_are_found_by_name_before_pyenvs_and_the_newest_of_those(tmp_pat
     for version in ("3.11.9", "3.11.10", "3.12.9", "3.13.0", "3.15.0"):
         _python(tmp_path / "pyenv" / "versions" / version / "bin" / "python", version)
 
-    found = pythons_here({"PATH": str(tmp_path / "bin"), "PYENV_ROOT": str(tmp_path / "pyenv")})
+    found = find_pythons({"PATH": str(tmp_path / "bin"), "PYENV_ROOT": str(tmp_path / "pyenv")})
 
     assert found == {
         "3.11": str(tmp_path / "pyenv/versions/3.11.10/bin/python"),
@@ -334,4 +334,4 @@ def test_pythons_are_found_by_name_before_pyenvs_and_the_newest_of_those(tmp_pat
         "3.13": str(tmp_path / "pyenv/versions/3.13.0/bin/python"),
         "3.15": str(tmp_path / "pyenv/versions/3.15.0/bin/python"),
     }
-    assert pythons_here({"PATH": str(tmp_path), "HOME": str(tmp_path)}) == {}
+    assert find_pythons({"PATH": str(tmp_path), "HOME": str(tmp_path)}) == {}

@@ -9,7 +9,7 @@ import pytest
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout, parse_layout
-from tuner.core.domain.load import ClientSearchResult, TriedClients, render_found
+from tuner.core.domain.load import ClientSearchResult, TriedClients, render_client_search
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread
@@ -44,7 +44,7 @@ def study(*, found: ClientSearchResult | None = None, **service: object) -> Stud
     clients = 4 if found is None else found.clients
     config = {"service": {"feeder": {"kind": "http", "clients": clients}, **service}}
     record = virtual_study(SERVICE, window_s=5.0)
-    provenance = Provenance(clients_found=None if found is None else render_found(found))
+    provenance = Provenance(clients_found=None if found is None else render_client_search(found))
     return replace(record, config=StoredConfig.of_sections(config), provenance=provenance)
 
 

@@ -11,10 +11,10 @@ import pytest
 from tuner.app.model import explain_file
 from tuner.app.study_queries import rank_file
 from tuner.bootstrap.wire import Session
-from tuner.cli.grid import _shown
+from tuner.cli.grid import _print_result
 from tuner.config.settings import Settings
 from tuner.core.domain.limits import Later, Limit, LimitVerdict, State, Verdict, verdict_later
-from tuner.core.domain.safety_limits import render_level, render_needed
+from tuner.core.domain.safety_limits import describe_needed, render_level
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import EXIT_WEAKER, ConfigError
 from tuner.core.ranking.ranked import parse_question
@@ -111,7 +111,7 @@ def test_what_would_decide_is_a_longer_window() -> None:
     finding = LimitVerdict(LIMIT, "open", 3, 500 * MB, later=later)
 
     assert render_level(finding) == wording("rank.memory-now-and-later")
-    assert render_needed(finding) == wording("rank.longer-windows-show-growth")
+    assert describe_needed(finding) == wording("rank.longer-windows-show-growth")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_the_exit_code_of_grid_is_that_of_a_weaker_answer(
     store = measured(LEAK, "race", 1000 * MB)
     session = Session(Settings(), store.study(), kept(tmp_path / "s.tuner.db", store), is_new=True)
 
-    code = _shown(session, (0, True), None, None, as_json=True)
+    code = _print_result(session, (0, True), None, None, as_json=True)
 
     assert code == EXIT_WEAKER
     assert not json.loads(capsys.readouterr().out)["answer"]["reached"]

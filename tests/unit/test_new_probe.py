@@ -12,14 +12,14 @@ import pytest
 import tuner.adapters.probes
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.virtual.service import VirtualService, virtual_study
-from tuner.bootstrap.parts.services import backends_found, probe_of
+from tuner.bootstrap.parts.services import backend_finder, probe_of
 from tuner.config.kinds import StudyName, Surroundings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
-from tuner.doctor.surroundings import servers_seen
+from tuner.doctor.surroundings import query_servers
 
 from ..ports import free_port
 from ..wording import wording
@@ -164,11 +164,11 @@ def test_the_doctor_asks_its_server(harbour: str, tmp_path: Path) -> None:
     settings = load(tmp_path, f"{{kind: tide-gauge, harbour: '{harbour}'}}")
     spec = ServiceSpec("web", ("run",))
 
-    (seen,) = servers_seen(settings, spec)
+    (seen,) = query_servers(settings, spec)
 
     assert (seen.named_by, seen.needed_by_tuner) == ("service.probe.harbour", True)
     assert seen.problem
-    assert backends_found(settings, spec, lambda _slug, _text: None) is not frozenset
+    assert backend_finder(settings, spec, lambda _slug, _text: None) is not frozenset
 
 
 def test_the_reference_has_its_keys(harbour: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

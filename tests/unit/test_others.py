@@ -13,8 +13,8 @@ from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.ranking.ranking import rank
 from tuner.core.windows.launch_sums import LaunchTally, tally
-from tuner.core.windows.other_processes import others_of
-from tuner.reports.ranking.evidence import describe_no_evidence, describe_others, find_weakened
+from tuner.core.windows.other_processes import other_processes_of
+from tuner.reports.ranking.evidence import describe_no_evidence, describe_others, weakened_settings
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.reports.ranking.ranking_words import reasons_against, reservations
 
@@ -47,12 +47,12 @@ def launch(
 
 
 def test_it_is_the_mean_over_windows_and_counts_what_the_hypervisor_took() -> None:
-    found = others_of([launch(A, 10.0), launch(A, 20.0, 5.0), launch(B, 25.0)], on(2.0), 0.02)
+    found = other_processes_of([launch(A, 10.0), launch(A, 20.0, 5.0), launch(B, 25.0)], on(2.0), 0.02)
 
     assert found is not None
     assert found.cores == pytest.approx(0.2)
     assert found.of_layout == {A: pytest.approx(0.175), B: pytest.approx(0.25)}
-    assert others_of([], on(2.0), 0.02) is None
+    assert other_processes_of([], on(2.0), 0.02) is None
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_the_bar_is_what_can_change_a_result_and_is_let_in_by_an_override_alone(
 ) -> None:
     layouts = (Layout(1, 24), Layout(24, 1))
     cpu_s = 100 * (host_cores - cores)
-    found = others_of([launch(x, 100 * cores, cpu_s=cpu_s) for x in layouts], on(host_cores), 0.02)
+    found = other_processes_of([launch(x, 100 * cores, cpu_s=cpu_s) for x in layouts], on(host_cores), 0.02)
 
     assert found is not None
     assert (found.can_change_a_result, found.is_no_evidence) == (can_change, is_no_evidence)
 
 
 def test_what_differs_between_layouts_counts_though_the_mean_is_small() -> None:
-    found = others_of([launch(A, 0.0), *[launch(A, 0.0)] * 18, launch(B, 40.0)], on(2.0), 0.02)
+    found = other_processes_of([launch(A, 0.0), *[launch(A, 0.0)] * 18, launch(B, 40.0)], on(2.0), 0.02)
 
     assert found is not None
     assert found.share < 0.02
@@ -85,7 +85,7 @@ def test_what_differs_between_layouts_counts_though_the_mean_is_small() -> None:
 
 
 def test_the_most_lost_is_that_of_the_layout_that_met_the_most() -> None:
-    found = others_of([launch(A, 4.0), launch(B, 9.0)], on(2.0), 0.02)
+    found = other_processes_of([launch(A, 4.0), launch(B, 9.0)], on(2.0), 0.02)
 
     assert found is not None
     assert found.share == pytest.approx(0.0325)
@@ -93,8 +93,8 @@ def test_the_most_lost_is_that_of_the_layout_that_met_the_most() -> None:
 
 
 def test_a_layout_that_leaves_cores_idle_lost_nothing() -> None:
-    idle = others_of([launch(A, 60.0, cpu_s=100.0), launch(B, 80.0, cpu_s=99.0)], on(2.0), 0.02)
-    full = others_of([launch(A, 20.0, cpu_s=178.0), launch(B, 60.0, cpu_s=100.0)], on(2.0), 0.02)
+    idle = other_processes_of([launch(A, 60.0, cpu_s=100.0), launch(B, 80.0, cpu_s=99.0)], on(2.0), 0.02)
+    full = other_processes_of([launch(A, 20.0, cpu_s=178.0), launch(B, 60.0, cpu_s=100.0)], on(2.0), 0.02)
 
     assert idle is not None
     assert idle.lost == {A: 0.0, B: 0.0}
@@ -106,8 +106,8 @@ def test_a_layout_that_leaves_cores_idle_lost_nothing() -> None:
 
 
 def test_tuner_and_the_hypervisor_help_to_fill_the_cores() -> None:
-    found = others_of([launch(A, 20.0, 20.0, cpu_s=130.0, tuner_cpu_s=20.0)], on(2.0), 0.02)
-    idle = others_of([launch(A, 20.0, 20.0, cpu_s=130.0)], on(2.0), 0.02)
+    found = other_processes_of([launch(A, 20.0, 20.0, cpu_s=130.0, tuner_cpu_s=20.0)], on(2.0), 0.02)
+    idle = other_processes_of([launch(A, 20.0, 20.0, cpu_s=130.0)], on(2.0), 0.02)
 
     assert found is not None
     assert found.most_lost == pytest.approx(0.2)
@@ -116,8 +116,8 @@ def test_tuner_and_the_hypervisor_help_to_fill_the_cores() -> None:
 
 
 def test_interrupts_help_to_fill_the_cores_but_are_no_other_processes() -> None:
-    found = others_of([launch(A, 20.0, cpu_s=130.0, interrupt_s=40.0)], on(2.0), 0.02)
-    idle = others_of([launch(A, 20.0, cpu_s=130.0)], on(2.0), 0.02)
+    found = other_processes_of([launch(A, 20.0, cpu_s=130.0, interrupt_s=40.0)], on(2.0), 0.02)
+    idle = other_processes_of([launch(A, 20.0, cpu_s=130.0)], on(2.0), 0.02)
 
     assert found is not None
     assert (found.cores, found.most_lost) == pytest.approx((0.2, 0.1))
@@ -128,7 +128,9 @@ def test_interrupts_help_to_fill_the_cores_but_are_no_other_processes() -> None:
 def test_a_layout_loses_no_core_that_its_threads_cannot_use() -> None:
     """One thread used 0.84 of 2 cores and others 0.97: it may have lost 0.16 of one core, not 0.97 of two."""
     single, children = Layout(1, 1), Layout(1, 1, "children")
-    found = others_of([launch(single, 97.0, cpu_s=84.0), launch(children, 60.0, cpu_s=140.0)], on(2.0), 0.02)
+    found = other_processes_of(
+        [launch(single, 97.0, cpu_s=84.0), launch(children, 60.0, cpu_s=140.0)], on(2.0), 0.02
+    )
 
     assert found is not None
     assert found.lost == {single: pytest.approx(0.16), children: pytest.approx(0.3)}
@@ -145,7 +147,7 @@ def test_a_layout_loses_no_core_that_its_threads_cannot_use() -> None:
 def test_under_a_quota_other_processes_cost_only_what_does_not_fit_beside_it(
     others: float, lost: float, is_no_evidence: bool
 ) -> None:
-    found = others_of([launch(A, 100 * others, cpu_s=390.0)], on(4.0, n_cpus=64), 0.02)
+    found = other_processes_of([launch(A, 100 * others, cpu_s=390.0)], on(4.0, n_cpus=64), 0.02)
 
     assert found is not None
     assert found.host_cores == 64
@@ -171,7 +173,7 @@ def test_cpus_on_which_the_study_may_not_run_are_for_others(
     host = {"cpus": "6", "host_cpus": "8", "cpus_elsewhere": "2"}
     layout = Layout(6, 1)
     record = study(cores=6, box_cores=6.0, provenance=Provenance.from_mapping(host))
-    found = others_of(
+    found = other_processes_of(
         [launch(layout, 100 * others, 100 * steal, cpu_s=100 * own)], replace(record, **changes), 0.02
     )
 
@@ -250,16 +252,16 @@ def test_each_setting_that_weakens_the_evidence_is_named_with_the_usual_value(
 ) -> None:
     usual = study()
 
-    assert find_weakened(usual) == ()
-    assert find_weakened(replace(usual, **change)) == (said,)  # type: ignore[arg-type]
+    assert weakened_settings(usual) == ()
+    assert weakened_settings(replace(usual, **change)) == (said,)  # type: ignore[arg-type]
 
 
 def test_windows_of_layouts_that_take_turns_are_usually_shorter() -> None:
-    assert find_weakened(study(n_resident=4, min_window_s=10.0)) == ()
-    assert len(find_weakened(study(n_resident=4, min_window_s=5.0))) == 1
+    assert weakened_settings(study(n_resident=4, min_window_s=10.0)) == ()
+    assert len(weakened_settings(study(n_resident=4, min_window_s=5.0))) == 1
 
 
 def test_a_setting_that_is_stricter_than_usual_weakens_nothing() -> None:
     strict = study(foreign_limit_cores=0.01, max_attempts=1, memory_pressure_limit_ratio=0.01, window_s=900.0)
 
-    assert find_weakened(strict) == ()
+    assert weakened_settings(strict) == ()

@@ -15,8 +15,8 @@ from tuner.core.domain.load import (
     found_ratio,
     next_ratio,
     parse_rate,
-    rate_kept,
     render_rate,
+    stored_rate,
 )
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
@@ -76,7 +76,7 @@ def test_what_is_no_rate_is_reported(text: str, said: str) -> None:
     ],
 )
 def test_the_rate_of_a_study_is_read_from_its_settings(config: str, rate: float | Pace | None) -> None:
-    assert rate_kept(StoredConfig(config)) == rate
+    assert stored_rate(StoredConfig(config)) == rate
 
 
 @given(st.floats(0, 1))

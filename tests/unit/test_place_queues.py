@@ -11,7 +11,7 @@ from tuner.app.layouts_in_turns import with_turns
 from tuner.app.plan_builder import build_plan
 from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.parts.gates import gate_of, poll_interval_s, shared_by_layouts
-from tuner.bootstrap.parts.own_sources import at_own_queue, why_no_own_queue
+from tuner.bootstrap.parts.own_sources import why_no_separate_queue, with_separate_queue
 from tuner.config.load import Given
 from tuner.config.settings import Settings
 from tuner.services import dramatiq
@@ -63,9 +63,9 @@ def test_a_worker_reads_a_queue_of_its_own_and_tuner_fills_that_one(
     tmp_path: Path, command: str, queue: str, words: str | None
 ) -> None:
     before = typed(tmp_path, command)
-    service = at_own_queue(before, 2).service
+    service = with_separate_queue(before, 2).service
 
-    assert why_no_own_queue(before) == ""
+    assert why_no_separate_queue(before) == ""
     assert (gate_of(before)[0], shared_by_layouts(before)) == ("feed", "")
     assert service.kind == "script"
     assert (before.service.feeder.queue, service.feeder.queue) == (queue, f"{queue}.turn2")
@@ -75,7 +75,7 @@ def test_a_worker_reads_a_queue_of_its_own_and_tuner_fills_that_one(
 
 def test_nodes_of_celery_at_two_places_have_different_names(tmp_path: Path) -> None:
     first = typed(tmp_path, CELERY)
-    second = at_own_queue(first, 2).service
+    second = with_separate_queue(first, 2).service
 
     assert second.environment["CELERY_WORKER_QUEUES"] == "celery.turn2"
     assert second.environment["CELERY_WORKER_HOSTNAME"] == "tuner{process}.celery.turn2@%h"
@@ -89,7 +89,7 @@ def test_the_application_of_dramatiq_is_imported_before_the_queue_is_declared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "/srv/{lib}")
-    environment = at_own_queue(typed(tmp_path, "dramatiq shop.app:broker"), 3).service.environment
+    environment = with_separate_queue(typed(tmp_path, "dramatiq shop.app:broker"), 3).service.environment
 
     assert environment["PYTHONPATH"] == f"{MODULE.parent}{os.pathsep}/srv/{{{{lib}}}}"
     assert environment["TUNER_DRAMATIQ_BROKER"] == "shop.app:broker"
@@ -104,7 +104,7 @@ def test_each_variant_reads_the_queue(tmp_path: Path) -> None:
     }
     (tmp_path / "sample.json").write_text("{}")
     options |= {("service", "sample"): Given("--set sample", str(tmp_path / "sample.json"))}
-    service = at_own_queue(settings_of(None, options), 2).service
+    service = with_separate_queue(settings_of(None, options), 2).service
 
     for name in ("prefork", "threads"):
         assert service.of(name).environment["CELERY_WORKER_QUEUES"] == "jobs.turn2"
@@ -145,7 +145,7 @@ def test_a_queue_that_the_user_fills_has_no_gate() -> None:
 
     assert gate_of(settings)[0] == "none"
     with pytest.raises(ValueError, match="fills no queue"):
-        at_own_queue(settings, 2)
+        with_separate_queue(settings, 2)
 
 
 @pytest.mark.parametrize(("command", "every_s"), [("dramatiq app", 1.0), (CELERY, 0.0), ("rq worker", 0.0)])
@@ -157,7 +157,7 @@ def test_the_skipped_part_of_a_slice_is_long_enough_for_workers_that_look_now_an
 
 def test_workers_of_rq_are_counted_at_the_queue_that_they_read(tmp_path: Path) -> None:
     before = typed(tmp_path, "rq worker high default")
-    probe = at_own_queue(before, 2).service.probe
+    probe = with_separate_queue(before, 2).service.probe
 
     assert [term.asked for term in before.service.probe.count] == [
         ("smembers_hget", "rq:workers:high", "successful_job_count"),

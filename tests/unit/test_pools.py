@@ -25,7 +25,7 @@ from tuner.core.model.pools import (
     in_step_s,
     own_threads_s,
     run_waiting_pool,
-    threads_that_fill,
+    threads_to_fill,
     waiting_pool_bound_s,
 )
 
@@ -204,11 +204,11 @@ def test_a_gil_plays_no_part_in_pools_of_jobs() -> None:
 
 
 def test_threads_that_fill_the_cores() -> None:
-    assert round(threads_that_fill(12, 0.054)) == 222
-    assert threads_that_fill(12, JOB.utilization) == pytest.approx(220.0)
+    assert round(threads_to_fill(12, 0.054)) == 222
+    assert threads_to_fill(12, JOB.utilization) == pytest.approx(220.0)
     for wrong in (0.0, 1.5, -0.1):
         with pytest.raises(ValueError, match="utilization"):
-            threads_that_fill(12, wrong)
+            threads_to_fill(12, wrong)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.proc.python_runtime import AddressRange, GilSeen, gil_seen
+from tuner.adapters.proc.python_runtime import AddressRange, GilSeen, read_gil
 from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryStore
 from tuner.core.domain.layout import Layout
@@ -56,7 +56,7 @@ def memory(
         put("=i", at[number] + ENABLED, enabled)
     (folder / str(PID)).mkdir()
     (folder / str(PID) / "mem").write_bytes(content)
-    return gil_seen(folder, PID, AddressRange(BEGIN, BEGIN + 0x2000))
+    return read_gil(folder, PID, AddressRange(BEGIN, BEGIN + 0x2000))
 
 
 @pytest.mark.parametrize("version", [0x030D05F0, 0x030E08F0, 0x030F00F0])
@@ -87,7 +87,7 @@ def test_of_a_python_whose_table_is_not_known_nothing_is_said(
 
 
 def test_of_a_process_that_is_gone_or_has_no_interpreter_nothing_is_said(tmp_path: Path) -> None:
-    assert gil_seen(tmp_path, PID, AddressRange(BEGIN, BEGIN + 8)) is None
+    assert read_gil(tmp_path, PID, AddressRange(BEGIN, BEGIN + 8)) is None
     assert memory(tmp_path, interpreters=[]) is None
 
 

@@ -20,7 +20,7 @@ from tuner.core.stats.interval import Estimate
 from tuner.reports.documents import PAGE_FORMATS, Bullets, Code, Heading, Note, Paragraph, render_document
 from tuner.reports.documents.blocks import Block
 from tuner.reports.ranking.first_screen import Starts, layout_words
-from tuner.reports.runbook.document import chosen, runbook_page
+from tuner.reports.runbook.document import proposed_layout, runbook_page
 from tuner.reports.text.formats import Table
 
 from ..printed import printed
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def page_of(seen: Overview, **options: float) -> list[Block]:
-    best, current = chosen(seen.ranking), seen.ranking.current
+    best, current = proposed_layout(seen.ranking), seen.ranking.current
     starts = Starts(
         None if best is None else in_production(seen.study, best),
         None if current is None else in_production(seen.study, current),

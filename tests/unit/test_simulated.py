@@ -10,7 +10,7 @@ from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.config.profile import profile_texts
 from tuner.core.domain.layout import parse_layouts
 from tuner.core.domain.provenance import Provenance
-from tuner.core.domain.records import StudyRecord, memory_assumed
+from tuner.core.domain.records import StudyRecord, describe_assumed_memory
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
@@ -54,9 +54,9 @@ def test_memory_that_the_profile_did_not_know_is_reported(
 ) -> None:
     study = simulated(layouts, memory)
 
-    assert memory_assumed(study) == lines
+    assert describe_assumed_memory(study) == lines
     assert set(lines) <= set(notes(study, rank(study, [])))
 
 
 def test_of_what_was_measured_all_memory_was_seen() -> None:
-    assert memory_assumed(replace(simulated("1x4", ProfileMemory()), provenance=Provenance())) == []
+    assert describe_assumed_memory(replace(simulated("1x4", ProfileMemory()), provenance=Provenance())) == []

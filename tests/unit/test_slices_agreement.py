@@ -30,9 +30,9 @@ from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import percent
 from tuner.ports import Box, Counting, Probe
 from tuner.reports.charts.in_time import in_time
-from tuner.reports.charts.slices import turns_seen
+from tuner.reports.charts.slices import compare_turns
 from tuner.reports.ranking.answer import answer_facts, answer_notes, answer_sentence
-from tuner.study.counted import counts_slices, judged_launches, left_out, without_others
+from tuner.study.counted import counted_sums, counts_slices, judged_launches, left_out
 from tuner.study.pilot_run import read_pilot
 from tuner.study.recheck_plan import read_past
 from tuner.study.run import run_study
@@ -293,7 +293,7 @@ def test_if_launches_lose_throughput_in_slices_windows_alone_decide(kind: type[L
 def test_windows_in_slices_that_do_not_count_are_in_no_figure(kind: type[VirtualBox]) -> None:
     store = measured(heat_study(), box_with_places(kind=kind))
     in_slices = {number for number, launch in store.launches() if launch.heat is not None}
-    counting = without_others(store, store.sums()).launches
+    counting = counted_sums(store, store.sums()).launches
     pilot, past = read_pilot(store), read_past(store, Asked(BEST, (Layout(2, 2),), 0.05, 0.95, "strict"))
 
     assert left_out(store) == in_slices
@@ -388,7 +388,7 @@ def test_the_page_shows_no_slices_that_do_not_count() -> None:
     overview = overview_of(store, Path("no-such.tuner.db"))
     course = in_time(overview).course
 
-    assert turns_seen(overview) is None
+    assert compare_turns(overview) is None
     assert max(abs(off) for off in course.off if off is not None) < 0.1
 
 

@@ -17,7 +17,7 @@ from tuner.core.ranking.overview import Overview
 from tuner.reports.charts import timeline_svg
 from tuner.reports.charts.in_time import in_time
 from tuner.reports.charts.picture import NARROW, WIDE
-from tuner.reports.charts.slices import left_out_of, slices_picture, summary_of, turns_seen
+from tuner.reports.charts.slices import compare_turns, left_out_of, slices_picture, summary_of
 from tuner.reports.page import render_page
 from tuner.study.pilot_run import pairs_strategy
 from tuner.study.run import run_study
@@ -40,7 +40,7 @@ def in_turns() -> Overview:
 
 
 def test_each_group_compares_its_layouts_with_the_best_one(in_turns: Overview) -> None:
-    seen = turns_seen(in_turns)
+    seen = compare_turns(in_turns)
     assert seen is not None
     assert seen.best == BEST
     assert len(seen.of(BEST)) == seen.n_groups - seen.n_without > 2
@@ -51,10 +51,10 @@ def test_each_group_compares_its_layouts_with_the_best_one(in_turns: Overview) -
 
 
 def test_groups_without_the_best_layout_are_left_out_and_counted(in_turns: Overview) -> None:
-    before = turns_seen(in_turns)
+    before = compare_turns(in_turns)
     assert before is not None
     left = [one for one in in_turns.windows if (one.block, one.layout) not in ((1, BEST), (2, BEST))]
-    seen = turns_seen(replace(in_turns, windows=left))
+    seen = compare_turns(replace(in_turns, windows=left))
     assert seen is not None
     assert (before.n_without, seen.n_without, seen.n_groups) == (0, 2, before.n_groups)
     assert left_out_of(before) == ""
@@ -62,7 +62,7 @@ def test_groups_without_the_best_layout_are_left_out_and_counted(in_turns: Overv
 
 
 def test_windows_alone_are_compared_in_the_same_picture(in_turns: Overview) -> None:
-    seen = turns_seen(in_turns)
+    seen = compare_turns(in_turns)
     assert seen is not None
     assert seen.alone is not None
     assert seen.alone.layout == Layout(2, 2)
@@ -86,7 +86,7 @@ def test_the_picture_keeps_within_its_frame_and_names_its_layouts(in_turns: Over
 
 def test_the_page_of_a_study_in_turns_has_the_picture_and_how_to_read_it(in_turns: Overview) -> None:
     page = render_page(in_turns)
-    seen = turns_seen(in_turns)
+    seen = compare_turns(in_turns)
     assert seen is not None
     assert '<section id="slices"' in page
     assert summary_of(seen) == wording("report.turns-relative-to-best", best="4x1")
@@ -95,7 +95,7 @@ def test_the_page_of_a_study_in_turns_has_the_picture_and_how_to_read_it(in_turn
 
 def test_a_study_without_turns_has_no_such_picture() -> None:
     one = recorded_overview(RECORDED[0])
-    assert turns_seen(one) is None
+    assert compare_turns(one) is None
     assert slices_picture(one) is None
     assert '<section id="slices"' not in render_page(one)
 

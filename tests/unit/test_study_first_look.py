@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.app.measuring import first_look_shown
+from tuner.app.measuring import provisional_ranking
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.domain.provenance import Provenance
@@ -109,10 +109,10 @@ def test_it_is_what_a_study_shows_that_ends_before_its_first_block_is_begun(tmp_
     n_looks = len(layouts_of(asked()))
     with new_store(file, asked()) as store:
         Ran(n_looks - 1, store=store)
-    before_block = first_look_shown(file)
+    before_block = provisional_ranking(file)
     with open_store(file) as store:
         Ran(2, store=store)
-    in_block = first_look_shown(file)
+    in_block = provisional_ranking(file)
 
     assert before_block.startswith(wording("grid.provisional-ranking"))
     assert in_block == ""

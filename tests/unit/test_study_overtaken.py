@@ -124,7 +124,7 @@ def test_a_file_that_is_written_without_end_is_reported_in_one_line(file: Path) 
         SqliteStore.open(file, read_only=True) as reader,
         raises(ConfigError, wording("study-file.written-meanwhile")),
     ):
-        reader._read(written)
+        reader._read_consistently(written)
 
     assert len(n_tries) == 5
 

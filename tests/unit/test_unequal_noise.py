@@ -26,7 +26,7 @@ from tuner.core.search.unequal_noise import (
     limits,
     noise_scales,
     own_scales,
-    rescaled,
+    rescale,
 )
 
 STRICT = LEVELS["strict"]
@@ -80,7 +80,7 @@ def test_the_filters_take_over_a_noise_that_is_clearly_larger(noisy: int) -> Non
     sds = tuple(0.1 if k == noisy else 0.02 for k in range(3))
     launches = in_rounds(sds, 30)
     pooled = bank_of(launches)
-    found = rescaled(pooled, lambda: plain([], 3), launches)
+    found = rescale(pooled, lambda: plain([], 3), launches)
 
     quiet = [k for k in range(3) if k != noisy]
     assert found.noise_scale[quiet].tolist() == [1.0, 1.0]
@@ -95,7 +95,7 @@ def test_the_filters_take_over_a_noise_that_is_clearly_larger(noisy: int) -> Non
 
 def noisy_last() -> Posterior:
     launches = in_rounds((0.02, 0.02, 0.1), 30)
-    return rescaled(bank_of(launches), lambda: plain([], 3), launches)
+    return rescale(bank_of(launches), lambda: plain([], 3), launches)
 
 
 @pytest.mark.parametrize(("layout", "sd"), [(0, 0.02), (1, 0.02), (2, 0.1)])
@@ -123,7 +123,7 @@ def test_equal_noise_changes_no_filter() -> None:
     for seed in range(100):
         launches = in_rounds((0.02, 0.02, 0.02), 12, seed)
         bank = bank_of(launches)
-        changed += rescaled(bank, lambda: plain([], 3), launches) is not bank
+        changed += rescale(bank, lambda: plain([], 3), launches) is not bank
     assert changed <= 2  # bench/robustness.py has none in 200 races of 24 layouts
 
 
@@ -132,7 +132,7 @@ def test_a_few_launches_show_no_noise_of_their_own() -> None:
     bank = bank_of(launches)
 
     assert noise_scales(bank).tolist() == [1.0, 1.0, 1.0]
-    assert rescaled(bank, lambda: plain([], 3), launches) is bank
+    assert rescale(bank, lambda: plain([], 3), launches) is bank
 
 
 def test_launches_that_are_exactly_equal_have_no_scale() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tuner.app.doctor import spec_of
 from tuner.bootstrap.configs import settings_of
-from tuner.bootstrap.seen_through import check_thread_options, counter_seen, mentions
+from tuner.bootstrap.seen_through import check_counter, check_thread_options, mentions
 from tuner.config.load import Given
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.errors import ConfigError
@@ -90,7 +90,7 @@ def test_whether_a_script_seems_to_count_its_items(tmp_path: Path) -> None:
             + "}\n"
         )
         settings = settings_of(folder / "s.yaml", {})
-        return [seen.is_mentioned for seen in counter_seen(settings, spec_of(settings, GRID))]
+        return [seen.is_mentioned for seen in check_counter(settings, spec_of(settings, GRID))]
 
     assert counts(tmp_path) == [True]
     assert counts(other) == [False]

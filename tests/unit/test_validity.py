@@ -13,9 +13,9 @@ from tuner.core.windows.summary import items_per_s, record_of, window_from
 from tuner.core.windows.validity import (
     foreign_limit_cores,
     foreign_limit_of,
+    free_cores,
     missing_threads,
     most_foreign_cores,
-    room_for_others,
     room_in,
     void_reasons,
 )
@@ -80,7 +80,7 @@ def test_a_dry_source_voids() -> None:
 def test_under_a_quota_the_rest_of_the_host_has_room_for_others(
     physical_cores: float | None, cores: float, room: float
 ) -> None:
-    assert room_for_others(physical_cores, cores) == pytest.approx(room)
+    assert free_cores(physical_cores, cores) == pytest.approx(room)
 
 
 def test_there_is_room_only_in_a_container_whose_workers_are_not_held_to_some_cpus() -> None:

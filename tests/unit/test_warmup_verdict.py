@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.warmup import NotSettled, Steady, Trend, judge
-from tuner.core.warmup.verdict import _trend_seen, find_levels
+from tuner.core.warmup.verdict import _describe_trend, find_levels
 
 from ..raising import raises
 from ..wording import start_of, wording
@@ -121,7 +121,7 @@ def test_no_fall_is_stated_as_more_than_all(n_s: int, end: float, power: float, 
 
 @given(st.floats(-1, 0), st.floats(0, 10), st.integers(20, 10_000))
 def test_no_slope_gives_a_fall_of_more_than_all(slope: float, error: float, lasted_s: int) -> None:
-    text = _trend_seen(Trend(slope, error, 5), lasted_s)
+    text = _describe_trend(Trend(slope, error, 5), lasted_s)
 
     assert 0 <= float(re.findall(r"by ([\d.e+-]+) %", text)[0]) <= 100
 

@@ -43,7 +43,7 @@ def in_fleet(holder: str, path: Path) -> ConfigError:
 
 
 @contextmanager
-def box_held(
+def hold_host(
     study: str, path: Path | None = None, *, taken: Taken = in_use, waits_s: float = 0.0
 ) -> Iterator[int]:
     """Lock the host for *study* inside the ``with`` block; yield the descriptor for the guardian to keep.

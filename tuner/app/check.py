@@ -11,7 +11,7 @@ from tuner.app.layouts_in_turns import n_layouts_in_turns
 from tuner.app.session import check_same_kind, load_request, new_session, original_options, resume_session
 from tuner.bootstrap import stores
 from tuner.config.load import Given
-from tuner.config.profile import profile_kept
+from tuner.config.profile import stored_profile
 from tuner.core.defaults import SHORTEST_IN_TURNS_S
 from tuner.core.domain.records import is_simulated
 from tuner.core.domain.strategy import Proposal
@@ -71,7 +71,7 @@ def begin_check(
     """
     parent, ranking = study_queries.rank_file(study)
     check_same_kind(parent, study, simulate)
-    own_profile = profile_kept(parent, study) if is_simulated(parent) else None
+    own_profile = stored_profile(parent, study) if is_simulated(parent) else None
     ranked = [row.layout for row in ranking.rows if row.rank is not None]
     if not ranked:
         raise ConfigError(

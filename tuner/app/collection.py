@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def collection_paused() -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """Pause Python's cyclic garbage collector inside the block; restore its state afterwards.
 
     The collector scanned the 100 000 windows of a large study again and again while they were read, which

@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app.plan_builder import requested_layouts
-from tuner.bootstrap.parts.services import backends_found, service_of
+from tuner.bootstrap.parts.services import backend_finder, service_of
 from tuner.bootstrap.room import room_of
-from tuner.bootstrap.seen_through import counter_seen, threads_seen
+from tuner.bootstrap.seen_through import check_counter, check_threads
 from tuner.config.kinds import StudyName
 from tuner.core.domain.layout import Layout, whole_cores
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.service import ServiceSpec
-from tuner.core.windows.validity import foreign_limit_cores, room_for_others
+from tuner.core.windows.validity import foreign_limit_cores, free_cores
 from tuner.doctor.report import BoxSeen, examine
 from tuner.doctor.service import Finding, LockSeen
-from tuner.doctor.surroundings import interpreters_seen, queue_seen, servers_seen, tools_seen
+from tuner.doctor.surroundings import check_tools, query_queue, query_servers, read_interpreters
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 
-def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Finding, ...]:
+def examine_host(settings: Settings, study: Path, seconds: float) -> tuple[Finding, ...]:
     """Return the problems of this host for a study of *settings* in the file *study*, the worst first.
 
     It samples other processes on the host for *seconds*; 0: it does not sample them. It changes nothing, and
@@ -34,22 +34,22 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
     """
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.host_lock import holder_of, usual_path
-    from tuner.adapters.proc.cgroup import container_here
+    from tuner.adapters.proc.cgroup import find_container
     from tuner.adapters.proc.cores import cpus_elsewhere, describe_host
-    from tuner.doctor.box import cores_seen, kernel_seen, neighbours_seen
+    from tuner.doctor.box import measure_neighbours, read_cores, read_kernel
 
-    cores, layouts = requested_layouts(settings, cores_seen(1).offered)
-    seen = cores_seen(cores)
+    cores, layouts = requested_layouts(settings, read_cores(1).offered)
+    seen = read_cores(cores)
     spec = spec_of(settings, layouts)
     limit = foreign_limit_cores(seen.offered, settings.study.foreign_limit)
-    neighbours, container = None, container_here()
+    neighbours, container = None, find_container()
     if seconds:
-        found = backends_found(settings, spec, lambda _slug, _text: None)()
+        found = backend_finder(settings, spec, lambda _slug, _text: None)()
         named = settings.backends or ()
         host = Provenance.from_mapping(describe_host())
         is_alone = container is not None and cores >= whole_cores(seen.offered)
-        room_cores = room_for_others(host.usable_physical_cores, seen.offered) if is_alone else 0.0
-        neighbours = neighbours_seen(
+        room_cores = free_cores(host.usable_physical_cores, seen.offered) if is_alone else 0.0
+        neighbours = measure_neighbours(
             SystemClock(),
             seconds,
             limit,
@@ -63,15 +63,15 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
         BoxSeen(
             cores=seen,
             neighbours=neighbours,
-            kernel=kernel_seen(container=container),
+            kernel=read_kernel(container=container),
             lock=LockSeen(str(usual_path()), holder_of(usual_path())),
-            tools=tuple(tools_seen(settings, spec, cores)),
+            tools=tuple(check_tools(settings, spec, cores)),
             room=room_of(settings, layouts, spec, study),
-            servers=tuple(servers_seen(settings, spec)),
-            interpreters=dict(interpreters_seen(settings, spec, layouts)),
-            threads=tuple(threads_seen(settings, spec, layouts)),
-            counters=tuple(counter_seen(settings, spec)),
-            queues=tuple(queue_seen(settings)),
+            servers=tuple(query_servers(settings, spec)),
+            interpreters=dict(read_interpreters(settings, spec, layouts)),
+            threads=tuple(check_threads(settings, spec, layouts)),
+            counters=tuple(check_counter(settings, spec)),
+            queues=tuple(query_queue(settings)),
         )
     )
 

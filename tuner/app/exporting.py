@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.collection import collection_paused
+from tuner.app.collection import pause_collection
 from tuner.app.study_queries import rank_file
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError, StaleReport
@@ -173,20 +173,20 @@ def write_study_page(
     from tuner.app.rollouts import starts_of
     from tuner.reports.page import render_page
 
-    with collection_paused():
+    with pause_collection():
         seen, prediction = predict(study, current=current, confidence=confidence, question=question)
         page = render_page(seen, prediction, starts=starts_of(seen), small=small)
-    return _written(page, target)
+    return _write_page(page, target)
 
 
 def write_comparison_page(found: StudyComparison, target: Path | None) -> str:
     """Render the page of a comparison, and write it to *target* if given."""
     from tuner.reports.page.comparison import render_comparison_page
 
-    return _written(render_comparison_page(found), target)
+    return _write_page(render_comparison_page(found), target)
 
 
-def _written(page: str, target: Path | None) -> str:
+def _write_page(page: str, target: Path | None) -> str:
     if target is not None:
         from tuner.adapters.text_file import replace_text
 
@@ -207,12 +207,12 @@ def compare_studies(before: Path, after: Path, confidence: float | None = None) 
 
     if before.exists() and after.exists() and before.samefile(after):
         raise ConfigError(f"{after} is the same study twice", hint="Name two: tuner compare BEFORE AFTER")
-    first, second = _read_known(before), _read_known(after)
+    first, second = _read_study(before), _read_study(after)
     level = confidence or min(first.study.confidence, second.study.confidence)
     return compare(first, second, level)
 
 
-def _read_known(file: Path) -> Known:
+def _read_study(file: Path) -> Known:
     from tuner.config.legacy import fill_defaults
     from tuner.core.planning.compared import Known
     from tuner.core.text.safe_text import visible

@@ -65,7 +65,7 @@ def box_of(on: FleetAddress, settings: Settings | None, say: Say) -> tuple[BoxFa
     return one, n
 
 
-def say_who_is_idle(record: StudyRecord, n_boxes: int, say: Say) -> None:
+def print_idle_hosts(record: StudyRecord, n_boxes: int, say: Say) -> None:
     """Print which hosts will be idle at the end of a grid, if any."""
     from tuner.core.search.strategies.fleet_grid import describe_idle_hosts
 

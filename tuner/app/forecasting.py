@@ -96,9 +96,9 @@ def forecast_of(file: Path, slices: Slices | None = None) -> tuple[StudyRecord, 
     with stores.open_store(file, read_only=True) as store:
         record, known_race = store.study(), recalled_race(store)
         pilot, has_wrong_slices = read_pilot(store, known_race), not counts_slices(store, known_race)
-        asked = _asked(record)
+        asked = _study_settings(record)
         layouts = _layouts(record, asked)
-        predicted = None if pilot is None else _predicted(store, record, [*layouts, *pilot.levels])
+        predicted = None if pilot is None else _predict_throughputs(store, record, [*layouts, *pilot.levels])
     if slices is not None:
         asked = asked.model_copy(update={"slices": slices})
     kind: Kind = asked.kind or "strict"
@@ -116,7 +116,7 @@ def forecast_of(file: Path, slices: Slices | None = None) -> tuple[StudyRecord, 
         n_resident, why_not = turns_of(record, file, slices)
     basis = _basis(record, asked, layouts, pilot, predicted, n_resident)
     began_s = time.monotonic()
-    courses = _simulated(basis, questions(kind, within, in_turns=basis.n_resident > 1))
+    courses = _simulate_questions(basis, questions(kind, within, in_turns=basis.n_resident > 1))
     known = {question: list(rows.values()) for question, rows in courses.items() if rows}
     first = courses[ForecastOptions(kind, within)]
     return record, Plan(
@@ -150,7 +150,7 @@ def turns_of(record: StudyRecord, file: Path, slices: Slices | None) -> tuple[in
     if record.n_resident > 1:
         return record.n_resident, ""
     is_unknown = record.provenance.is_fleet or record.config.lacks_secrets
-    if slices is None and (_asked(record).slices != "auto" or is_unknown):
+    if slices is None and (_study_settings(record).slices != "auto" or is_unknown):
         return 1, ""
     settings = stored_settings(record, file, "tuner plan CONFIG --slices auto")
     n_resident, why = takes_turns(
@@ -194,7 +194,7 @@ def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str |
     return growth_sentence(layouts, most, found.bound_by[most])
 
 
-def _asked(record: StudyRecord) -> StudySettings:
+def _study_settings(record: StudyRecord) -> StudySettings:
     """Return the study section of the config, which holds no secrets."""
     from tuner.config.study import StudySettings
 
@@ -213,7 +213,7 @@ def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
     )
 
 
-def _predicted(store: Store, record: StudyRecord, layouts: Sequence[Layout]) -> Array | None:
+def _predict_throughputs(store: Store, record: StudyRecord, layouts: Sequence[Layout]) -> Array | None:
     """Return items/s of *layouts* by the queueing model for possible demands, (demands, layouts).
 
     None: a variant cannot be calibrated on the study, or the study's figure is not throughput.
@@ -267,7 +267,7 @@ def _basis(
     )
 
 
-def _simulated(
+def _simulate_questions(
     basis: Basis, asked: list[ForecastOptions]
 ) -> dict[ForecastOptions, dict[int, SimulatedStudy]]:
     """Simulate all questions, study by study, for `COMPUTES_S` seconds; at least the first question.

@@ -44,7 +44,7 @@ def settings_like(
         ConfigError: the study is not one of `tuner grid`, or it lacks its secrets and nothing else has them.
     """
     from tuner.bootstrap import stores
-    from tuner.config.profile import profile_kept
+    from tuner.config.profile import stored_profile
     from tuner.core.domain.records import is_simulated
 
     with stores.open_store(file, read_only=True) as store:
@@ -63,7 +63,7 @@ def settings_like(
             kept["study"].pop(name, None)
     if not is_simulated(record):
         return kept, None
-    profile = profile_kept(record, file)
+    profile = stored_profile(record, file)
     return {"study": {**kept["study"], "cores": record.cores}}, profile
 
 
@@ -132,9 +132,9 @@ def begin_study(
     record = build_plan(settings, profile, options, say, quick=thins_out, on=one, config=config)
     record = with_turns(record, settings, say, is_simulated=profile is not None, on_fleet=one is not None)
     if one is not None:
-        from tuner.app.fleet_run import say_who_is_idle
+        from tuner.app.fleet_run import print_idle_hosts
 
-        say_who_is_idle(record, one[1], say)
+        print_idle_hosts(record, one[1], say)
     usual = Path(f"{record.service}.tuner.db")
     if like is not None:
         usual = free_name(like)

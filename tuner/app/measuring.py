@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # The search for the number of clients of a new study, before anything is measured.
 
 
-def with_clients_found(
+def with_client_search(
     box: Box,
     feeder: HttpFeeder,
     record: StudyRecord,
@@ -44,7 +44,7 @@ def with_clients_found(
 
     If the search fails, record and feeder use the smallest number that gives each thread a request.
     """
-    from tuner.core.domain.load import first_clients, render_found
+    from tuner.core.domain.load import first_clients, render_client_search
     from tuner.core.errors import MeasurementError
     from tuner.core.messages.service import clients_not_found
     from tuner.study.launch.client_search import describe_search, find_clients
@@ -62,7 +62,7 @@ def with_clients_found(
         return record
     say(f"{describe_search(found)}.")
     feeder.use_found(found)
-    return _with(record, found.clients, render_found(found))
+    return _with(record, found.clients, render_client_search(found))
 
 
 def _with(record: StudyRecord, n_clients: int, found: str | None) -> StudyRecord:
@@ -96,7 +96,7 @@ def measure(
 
     record, simulates = session.record, is_simulated(session.record)
     if simulates:
-        strategy = _simulated(record, strategy, say, metrics)
+        strategy = _announce_simulation(record, strategy, say, metrics)
     if record.is_for_larger_host:
         say(f"Layouts for {pluralize(record.cores, 'core')} measured on {record.box_cores:g}.")
     followed = Followed(strategy)
@@ -105,9 +105,9 @@ def measure(
         settle = partial(_settle, session, stop, say)
         try:
             with (
-                wire.study_simulated(session, say)
+                wire.open_simulated_study(session, say)
                 if simulates
-                else wire.study_here(session, followed, stop, metrics, say, settle)
+                else wire.open_study(session, followed, stop, metrics, say, settle)
             ) as parts:
                 outcome = run_study(
                     parts.box,
@@ -117,7 +117,7 @@ def measure(
                     followed,
                     partial(_grew, followed, parts),
                     began_s=began_s,
-                    looked=partial(_say_first_look, record, parts.say)
+                    looked=partial(_print_first_look, record, parts.say)
                     if looks and record.provenance.has_first_look
                     else None,
                 )
@@ -134,7 +134,9 @@ def measure(
             raise MeasurementError(error.problem, hint=hint) from error
 
 
-def _simulated(record: StudyRecord, strategy: Strategy, say: Say, metrics: MetricsAsked | None) -> Strategy:
+def _announce_simulation(
+    record: StudyRecord, strategy: Strategy, say: Say, metrics: MetricsAsked | None
+) -> Strategy:
     """Print that the study is simulated; return its strategy without a forecast of time.
 
     Raises:
@@ -166,13 +168,13 @@ def _settle(session: Session, stop: Stop, say: Say, box: Box, warn: Warn, say_in
         return session.record
     record = session.record
     if (feeder := http_feeder_of(box.feeder, session.settings)) is not None:
-        record = with_clients_found(box, feeder, record, warn, say, stop.requested)
+        record = with_client_search(box, feeder, record, warn, say, stop.requested)
     if stop.requested():
         raise KeyboardInterrupt
     return record
 
 
-def _say_first_look(record: StudyRecord, say: Say, windows: Sequence[WindowRecord]) -> None:
+def _print_first_look(record: StudyRecord, say: Say, windows: Sequence[WindowRecord]) -> None:
     """Print the provisional ranking while a study runs."""
     from tuner.reports.beginning import render_first_look
 
@@ -269,7 +271,7 @@ def _feeds(settings: Settings) -> str:
     return service.feeder.describe()
 
 
-def first_look_shown(file: Path) -> str:
+def provisional_ranking(file: Path) -> str:
     """Render the provisional ranking of the study in *file*; empty: no first look, or later windows exist."""
     from tuner.bootstrap.stores import open_store
     from tuner.reports.beginning import render_first_look

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.collection import collection_paused
+from tuner.app.collection import pause_collection
 from tuner.app.plan_builder import build_plan
 from tuner.app.session import load_request, new_session
 from tuner.app.study_queries import explanation_of, overview_of, rank_store, rules_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tuner.core.windows.launch_sums import Sums
 
 
-@collection_paused()
+@pause_collection()
 def predict(
     file: Path,
     *,
@@ -199,7 +199,7 @@ def has_windows(file: Path) -> bool:
 # The explanation of a study.
 
 
-@collection_paused()
+@pause_collection()
 def explain_file(
     file: Path,
     *,

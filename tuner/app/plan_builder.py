@@ -58,7 +58,7 @@ def plan_record(
         ConfigError: the profile or a layout cannot be simulated, or a layout has an unknown variant.
     """
     from tuner.adapters.proc.cores import usable_cores
-    from tuner.bootstrap.parts.provenance import provenance_here
+    from tuner.bootstrap.parts.provenance import collect_provenance
     from tuner.config.load import canonical_json
     from tuner.core.domain.layout import spread_subset
 
@@ -100,7 +100,7 @@ def plan_record(
         provenance=replace(
             _simulated_provenance(profile, cores)
             if profile is not None
-            else provenance_here(settings, layouts, cores)
+            else collect_provenance(settings, layouts, cores)
             if on is None
             else on[0].provenance,
             is_quick=quick,

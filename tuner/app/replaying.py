@@ -32,10 +32,10 @@ def suite_of(text: str) -> Suite | RecordedStudy:
                 f"no suite is called {text}, and no file either",
                 hint=f"A suite's JSON file, a study's, or one of {', '.join(OWN_SUITES)}.",
             ) from None
-    return _recorded(path) if is_study(path) else read_suite(path)
+    return _read_recorded(path) if is_study(path) else read_suite(path)
 
 
-def _recorded(file: Path) -> RecordedStudy:
+def _read_recorded(file: Path) -> RecordedStudy:
     from tuner.bootstrap import stores
     from tuner.core.search.recorded import record_study
     from tuner.study.counted import left_out
@@ -46,7 +46,7 @@ def _recorded(file: Path) -> RecordedStudy:
         return record_study(file.name.split(".")[0], store.study(), dict(store.launches()), windows)
 
 
-def replayed(
+def replay_studies(
     job: ReplayJob, total: int, repeats: int, processes: int | None
 ) -> Iterator[list[ReplayedStudy]]:
     """Replay *total* studies, *repeats* on each surface, in *processes* (None: one for each usable core)."""
@@ -56,10 +56,10 @@ def replayed(
     n_processes = processes if processes is not None else whole_cores(usable_cores().count)
     size = max(1, min(_MOST_RUNS_AT_ONCE, total // (8 * n_processes)))
     tasks = [(first, min(first + size, total), repeats) for first in range(0, total, size)]
-    return each_in_processes(_replayed, job, tasks, n_processes)
+    return each_in_processes(_replay_part, job, tasks, n_processes)
 
 
-def _replayed(job: ReplayJob, part: tuple[int, int, int]) -> list[ReplayedStudy]:
+def _replay_part(job: ReplayJob, part: tuple[int, int, int]) -> list[ReplayedStudy]:
     """Replay the runs of *part* (first number, end number, repeats), surface by surface."""
     from tuner.core.planning.replay import replay as replay_one
 

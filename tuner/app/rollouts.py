@@ -72,7 +72,7 @@ def rollout(
             f"{file} ran no service, so there is none to write settings for",
             hint="Export the ranking instead: leave --snippet out.",
         )
-    wanted = _leader(ranking, file) if layout is None else _named(layout, record, file)
+    wanted = _leader(ranking, file) if layout is None else _parse_layout(layout, record, file)
     found = rollout_of(section, wanted, record.cores, known_services())
     about = tuple(provenance(record, ranking, wanted, file.name))
     is_final = layout is not None or has_answer(record, ranking, ranking.next_step)
@@ -90,7 +90,7 @@ def _leader(ranking: Ranking, file: Path) -> Layout:
     return found.layout
 
 
-def _named(text: str, record: StudyRecord, file: Path) -> Layout:
+def _parse_layout(text: str, record: StudyRecord, file: Path) -> Layout:
     try:
         return parse_measured_layout(text, record, file)
     except ConfigError as error:

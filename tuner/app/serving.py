@@ -33,7 +33,7 @@ class Served:
 
 
 @contextmanager
-def studies_served(files: Sequence[Path], address: Address) -> Iterator[Served]:
+def serve_studies(files: Sequence[Path], address: Address) -> Iterator[Served]:
     """Serve the studies *files* (files or folders of studies) at *address* inside the ``with`` block.
 
     Raises:
@@ -67,7 +67,7 @@ class _Shelf:
         found: dict[str, Shown] = {}
         for file in self._files():
             if file not in self._shown:
-                self._shown[file] = _shown(file)
+                self._shown[file] = _shown_study(file)
             found[_name(file, found)] = self._shown[file]
         return found
 
@@ -83,7 +83,7 @@ def _name(file: Path, taken: Container[str]) -> str:
     return next((name for name in names if name not in taken), str(file))
 
 
-def _shown(file: Path) -> Shown:
+def _shown_study(file: Path) -> Shown:
     from tuner.adapters.web.site import Fresh, Shown
 
     def stamp() -> object:

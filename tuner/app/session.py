@@ -67,7 +67,7 @@ def resume_session(
     from tuner.bootstrap.wire import Session
     from tuner.config.legacy import fill_defaults, keep_backends
     from tuner.config.load import canonical_json, names_service
-    from tuner.config.profile import profile_kept
+    from tuner.config.profile import stored_profile
     from tuner.core.domain.stored_config import StoredConfig, list_changed_settings
 
     with stores.open_store(file, read_only=True) as store:
@@ -75,7 +75,7 @@ def resume_session(
     if (began := record.provenance.command) != made_by:
         raise ConfigError(f"{file} was begun by {began}", hint=f"Continue with: {going_on(record, file)}")
     check_same_kind(record, file, simulate)
-    own_profile = profile_kept(record, file) if is_simulated(record) else None
+    own_profile = stored_profile(record, file) if is_simulated(record) else None
     is_alone = config is None and not any(names_service(place) for place in options)
     settings = None
     if own_profile is not None or is_alone:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.collection import collection_paused
+from tuner.app.collection import pause_collection
 from tuner.bootstrap.stores import open_store
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
@@ -38,7 +38,7 @@ _OTHER_BOXES = (
 )
 
 
-@collection_paused()
+@pause_collection()
 def rank_file(
     file: Path,
     *,
@@ -73,7 +73,7 @@ def _next_step(store: Store, file: Path, seen: RankedStudy, *, is_held: bool) ->
     n_asked = len(seen.record.layouts) * seen.record.n_blocks * seen.record.windows_per_launch
     is_short = sum(row.n_windows for row in ranking.rows) < n_asked
     if is_short if ranking.claim is None else not ranking.claim.answer.reached or is_changing(ranking):
-        known = seen.known or _known(store)
+        known = seen.known or _recall_race(store)
         ending = None if known is None else known.ending()
     invalid: Counter[str] = Counter()
     for one in seen.sums.void:
@@ -94,7 +94,7 @@ def _next_step(store: Store, file: Path, seen: RankedStudy, *, is_held: bool) ->
     return next_step(seen.record, ranking, facts)
 
 
-@collection_paused()
+@pause_collection()
 def overview(
     file: Path,
     *,
@@ -122,7 +122,7 @@ def overview_of(
 
     question = question or RankingOptions()
     live, is_held = live_now(file)
-    known = _known(store)
+    known = _recall_race(store)
     seen = rank_store(
         store, file, current=current, confidence=confidence, question=question, known=known, sums=sums
     )
@@ -183,7 +183,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
-def _known(store: Store) -> Recalled | None:
+def _recall_race(store: Store) -> Recalled | None:
     """Replay the study in *store* through its strategy; None: a check, which needs a second file."""
     from tuner.core.search.strategies.of_study import NAMES
 
@@ -224,8 +224,8 @@ def rank_store(
     from tuner.core.ranking.ranking import rank
     from tuner.core.ranking.step_case import wider_than
     from tuner.core.text.figures import percent
-    from tuner.study.aging import longer_seen
-    from tuner.study.counted import without_others
+    from tuner.study.aging import longer_launch_result
+    from tuner.study.counted import counted_sums
 
     record, question = store.study(), question or RankingOptions()
     layout = parse_measured_layout(current, record, file) if current is not None else None
@@ -240,7 +240,7 @@ def rank_store(
     if is_race and record.n_resident > 1:
         known = known or replay_study(store)
     if is_race:
-        sums = without_others(store, sums, known)
+        sums = counted_sums(store, sums, known)
     seen = _of_boxes(store, question, sums, known)
     if question.within is not None and not question.costs and not seen.is_of_boxes:
         raise ConfigError(
@@ -277,7 +277,7 @@ def rank_store(
         if ranking.is_answer_kept_out:  # the race checked the memory of each window, not its growth
             claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
             ranking = replace(ranking, claim=claim)
-        ranking = _with_longer(ranking, longer_seen(store, everything, known.strategy.answer()))
+        ranking = _with_longer(ranking, longer_launch_result(store, everything, known.strategy.answer()))
     if not isinstance(explanation, str):
         explanation = explanation.with_throughput(ranking.throughput_per_s)
         ranking = replace(ranking, wider=wider_than(record, ranking, explanation.diagnoses))

@@ -109,7 +109,7 @@ def _expand(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: Pa
     kind = asked.get("kind")
     if kind in ("script", WEB):
         if kind == "script":
-            _check_queue_is_read(asked)
+            _check_queue(asked)
         return _script_as_it_runs(asked)
     if not isinstance(kind, str) or kind in _OWN_KINDS:
         return asked
@@ -195,7 +195,7 @@ def _words_of(command: Any) -> tuple[str, ...] | None:
     return tuple("" if word is None else str(word) for word in words)
 
 
-def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
+def _check_queue(asked: Mapping[str, Any]) -> None:
     """Check the queue of a script whose command starts a known service; other checks are elsewhere."""
     from tuner.config.fields import Misplaced
     from tuner.services.catalogue import recognise

@@ -53,12 +53,12 @@ def be_box(address: str, name: str | None, certs: Path | None, say: Say, *, is_f
     from tuner.adapters.fleet.box_plugin import BoxPlugin
     from tuner.adapters.fleet.box_worker import run_box
     from tuner.adapters.fleet.scheduler import keep_quiet, security_of
-    from tuner.adapters.host_lock import box_held, in_fleet, usual_path
+    from tuner.adapters.host_lock import hold_host, in_fleet, usual_path
     from tuner.bootstrap.fleet_order import making_of, provenance_of
 
     name = name or platform.node()
     lock = usual_path()
-    with box_held(f"host {name} of {where}", lock.with_name(f"{lock.name}.fleet"), taken=in_fleet):
+    with hold_host(f"host {name} of {where}", lock.with_name(f"{lock.name}.fleet"), taken=in_fleet):
         keep_quiet()
         run_box(
             str(where), name, security_of(certs), _facts(name, lock), BoxPlugin(making_of, provenance_of), say
@@ -96,7 +96,7 @@ def new_certificates(folder: Path, hosts: Sequence[str]) -> list[Path]:
     return write_certificates(folder, hosts)
 
 
-def boxes_there(address: str, certs: Path | None, *, is_forced: bool) -> list[BoxThere]:
+def connected_hosts(address: str, certs: Path | None, *, is_forced: bool) -> list[BoxThere]:
     """Return the hosts now connected to the scheduler at *address*, sorted by name.
 
     Raises:
@@ -138,7 +138,7 @@ def first_box(
         ConfigError: the scheduler does not answer or refuses access, no host is connected, or none can use
             *settings*.
     """
-    found = boxes_there(address, certs, is_forced=is_forced)
+    found = connected_hosts(address, certs, is_forced=is_forced)
     if not found:
         raise ConfigError(
             f"no host is connected to {address}",

@@ -47,10 +47,10 @@ def making_of(asked: bytes) -> Making:
 
 def provenance_of(asked: bytes) -> dict[str, str]:
     """Return facts about this host and the workers' interpreters; *asked*: pickled settings and cores."""
-    from tuner.bootstrap.parts.provenance import provenance_here
+    from tuner.bootstrap.parts.provenance import collect_provenance
 
     settings, cores = pickle.loads(asked)
-    return provenance_here(settings, settings.layouts_for(cores), cores).to_mapping()
+    return collect_provenance(settings, settings.layouts_for(cores), cores).to_mapping()
 
 
 def main() -> None:

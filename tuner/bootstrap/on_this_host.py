@@ -77,7 +77,7 @@ def adapt(started: Started, service: Service | None) -> Adapted:
     _find_programs(one, service, started.words)
     if service is not None:
         _leave_out_files(one, service)
-        _bind_here(one, service)
+        _bind_to_host(one, service)
         listen_without_root(one, _first_port())
     _reach_containers(one, started.hosts)
     return one
@@ -199,7 +199,7 @@ def _can_write(path: Path) -> bool:
     return os.access(path if path.exists() else path.parent, os.W_OK)
 
 
-def _bind_here(one: Adapted, service: Service) -> None:
+def _bind_to_host(one: Adapted, service: Service) -> None:
     """Give a unix socket its full path; replace it by a port if its folder is not writable."""
     options = _OF_SOCKETS.get(service.name, ())
     words = list(one.words)

@@ -14,7 +14,7 @@ from tuner.core.defaults import REPEATS
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.messages.host import unfit
-from tuner.doctor.limits import ports_seen
+from tuner.doctor.limits import check_ports
 from tuner.doctor.room import FolderSeen, Planned, Room, room_findings, study_bytes, sum_needs, too_large
 from tuner.doctor.service import blockers
 from tuner.ports import Warn
@@ -40,7 +40,7 @@ def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, st
     """Return the needs of a study of *layouts* and the resources of this host. *study* is its file; None: the
     file is on another host."""
     from tuner.adapters.supervisord.config import supervisord_files
-    from tuner.doctor.limits import limits_seen
+    from tuner.doctor.limits import read_limits
 
     service = settings.service
     shapes = [spec.of(layout).shape(layout) for layout in layouts]
@@ -54,9 +54,9 @@ def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, st
             of_supervisord=supervisord_files(max(spec.of(layout).n_programs(layout) for layout in layouts)),
             of_generator=connections_of_generator(service, layouts),
         ),
-        limits=limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0]),
+        limits=read_limits(dict(spec.limits), os.geteuid() if user is None else user[0]),
         folders=tuple(_folders(settings, layouts, study)),
-        ports=tuple(ports_seen(settings, spec)),
+        ports=tuple(check_ports(settings, spec)),
     )
 
 
@@ -68,7 +68,7 @@ def connections_of_generator(
 
 
 def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:
-    from tuner.doctor.limits import folder_seen, temporary_folder
+    from tuner.doctor.limits import read_folder, temporary_folder
 
     asked, service = settings.study, settings.service
     if study is not None:
@@ -79,19 +79,19 @@ def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) 
             window_s=asked.window,
             budget_s=asked.budget,
         )
-        yield folder_seen(study.absolute().parent, "the study's file", study_bytes(planned))
+        yield read_folder(study.absolute().parent, "the study's file", study_bytes(planned))
     scratch_bytes = 0
     if service.kind == "crash-processor":
         scratch_bytes = _spool_bytes(service, layouts)
         if service.spool is not None:
-            yield folder_seen(service.spool, "the spool", scratch_bytes)
+            yield read_folder(service.spool, "the spool", scratch_bytes)
             scratch_bytes = 0
     what = "the spool" if scratch_bytes else "files and logs of launches"
-    yield folder_seen(temporary_folder(), what, scratch_bytes, has_logs=True)
+    yield read_folder(temporary_folder(), what, scratch_bytes, has_logs=True)
     if service.probe.kind == "mmap-counter":
         processes = max(layout.processes for layout in layouts)
         size = _COUNTERS_BYTES_PER_PROCESS * processes
-        yield folder_seen(shared_memory() or temporary_folder(), "counters of the workers", size)
+        yield read_folder(shared_memory() or temporary_folder(), "counters of the workers", size)
 
 
 def _spool_bytes(service: CrashProcessorSettings, layouts: Sequence[Layout]) -> int:
@@ -120,10 +120,10 @@ def refusing(
     clients of its *feeder* were chosen for these.
     """
     from tuner.adapters.supervisord.config import supervisord_files
-    from tuner.doctor.limits import limits_seen
+    from tuner.doctor.limits import read_limits
 
     service, user = settings.service, owner(settings)
-    seen = limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0])
+    seen = read_limits(dict(spec.limits), os.geteuid() if user is None else user[0])
     extra = max((one.max_extra_threads or 0 for one in spec.each_variant), default=0)
 
     sender = http_feeder_of(feeder, settings)
@@ -138,12 +138,12 @@ def refusing(
             of_supervisord=supervisord_files(own.n_programs(layout)),
             of_generator=clients or connections_of_generator(service, [layout]),
         )
-        return _not_fed(settings, layout, asked, sender) or too_large(need, seen)
+        return _why_not_fed(settings, layout, asked, sender) or too_large(need, seen)
 
     return refuses
 
 
-def _not_fed(
+def _why_not_fed(
     settings: Settings, layout: Layout, asked: Sequence[Layout], feeder: HttpFeeder | None
 ) -> str | None:
     from tuner.core.domain.load import MOST_CLIENTS, first_clients

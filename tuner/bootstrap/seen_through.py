@@ -52,11 +52,11 @@ def find_service_command(
     """
     taken = parse_command(words, environment)
     text = ""
-    script = None if _known(taken.program, service) is not None else _script(taken.words, folder)
+    script = None if _service_of(taken.program, service) is not None else _script(taken.words, folder)
     if script is not None:
         text = script[1]
         through = parse_command((*taken.before, *taken.interpreter, *script[0]), environment)
-        if _known(through.program, service) is not None or through.obstacle:
+        if _service_of(through.program, service) is not None or through.obstacle:
             taken = CommandWords(
                 through.before,
                 through.interpreter,
@@ -69,7 +69,7 @@ def find_service_command(
                 through.is_as_user,
                 through.obstacle,
             )
-    found = _known(taken.program, service)
+    found = _service_of(taken.program, service)
     if found is None and taken.obstacle and _FIELD.search(" ".join(words)) is None:
         text = text or " ".join(taken.words)
         if service is None or not _hears_by_environment(service, text):
@@ -88,13 +88,13 @@ def known_service_of(words: Sequence[str]) -> str:
     """
     title = _TITLE.match(words[0]) if words else None
     programs = [title[1], title[1].removesuffix("d")] if title else [parse_command(words).program]
-    found = next((one for program in programs if (one := _known(program, None))), None)
+    found = next((one for program in programs if (one := _service_of(program, None))), None)
     return "" if found is None else found.name
 
 
 def named_later(words: Sequence[str]) -> Service | None:
     """Return a known service whose program is one of the *words* after the first; None: there is none."""
-    return next((found for word in words[1:] if (found := _known(PurePath(word).name, None))), None)
+    return next((found for word in words[1:] if (found := _service_of(PurePath(word).name, None))), None)
 
 
 def _with_env(words: Sequence[str]) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def _with_env(words: Sequence[str]) -> tuple[str, ...]:
     return ("env", *words) if words and taken.assigned and PurePath(words[0]).name != "env" else tuple(words)
 
 
-def _known(program: str, service: Service | None) -> Service | None:
+def _service_of(program: str, service: Service | None) -> Service | None:
     from tuner.services.catalogue import known_services
 
     if service is None:
@@ -112,7 +112,7 @@ def _known(program: str, service: Service | None) -> Service | None:
 
 
 def _named_in(text: str, service: Service | None) -> Service | None:
-    found = (_known(word, service) for word in re.findall(r"[\w.-]+", text))
+    found = (_service_of(word, service) for word in re.findall(r"[\w.-]+", text))
     return next((one for one in found if one is not None), None)
 
 
@@ -225,12 +225,12 @@ def check_thread_options(settings: Settings, spec: ServiceSpec, layouts: Sequenc
     Raises:
         ConfigError: they are started alike, according to the command and its files.
     """
-    for seen in threads_seen(settings, spec, layouts):
+    for seen in check_threads(settings, spec, layouts):
         if seen.problem:
             raise ConfigError(f"service.command: {seen.problem}", hint=seen.cure)
 
 
-def threads_seen(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]) -> Iterator[ThreadsSeen]:
+def check_threads(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]) -> Iterator[ThreadsSeen]:
     """Yield the check of whether a script gets its number of threads; none for a known service."""
     if settings.service.kind != "script" or settings.service.record is not None:
         return
@@ -239,7 +239,7 @@ def threads_seen(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout
         yield ThreadsSeen(spec.command, alike)
 
 
-def counter_seen(settings: Settings, spec: ServiceSpec) -> Iterator[CounterSeen]:
+def check_counter(settings: Settings, spec: ServiceSpec) -> Iterator[CounterSeen]:
     """Yield the check of whether a script that must count its own items contains code for that."""
     service = settings.service
     if service.kind != "script" or service.record is not None or not service.probe.needs_own_code:

@@ -53,18 +53,18 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
     from tuner.services.catalogue import known_services
     from tuner.services.running import escape_fields
 
-    file, started, notes = _chosen(source, kind)
+    file, started, notes = _choose_process(source, kind)
     service = _recognise(started) if kind is None else known_services().get(kind)
     one = adapt(started, service)
     notes += [*started.notes, *one.notes]
     if service is None:
         notes.append("not recognized as a supported service, so it is written as a script; see --service")
     else:
-        _without_what_tuner_sets(one, service, started.copies, notes)
+        _remove_tuner_settings(one, service, started.copies, notes)
     if started.copies > 1:
         notes.append(f"the file starts {started.copies} of it: in a study the layout sets this number")
     notes = [escape_unprintable(redact(note)) for note in notes]
-    _check_computed(started, one.words)
+    _check_no_shell_words(started, one.words)
     words = tuple(map(escape_fields, one.words))
     environment = {name: escape_fields(value) for name, value in one.environment.items()}
     section: dict[str, Any] = {"directory": str(one.directory), "environment": environment}
@@ -79,19 +79,19 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
     return WrittenConfig(text, origin, tuple(notes), is_secret or redact(words) != list(words))
 
 
-def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes: list[str]) -> None:
+def _remove_tuner_settings(one: Adapted, service: Service, copies: int, notes: list[str]) -> None:
     """Remove from a command the options and variables that a study sets or does not support."""
     from tuner.config.start_files.started import COMPUTED
-    from tuner.services.derived.numbers import without_numbers, without_refused
+    from tuner.services.derived.numbers import remove_refused, without_numbers
 
     numbers = without_numbers(service, one.words, one.environment, copies)
-    one.words, refused = without_refused(service, numbers.words)
+    one.words, refused = remove_refused(service, numbers.words)
     one.environment = dict(numbers.environment)
     if numbers.removed:
         what = ", ".join(text.replace(COMPUTED, "") for text in numbers.removed)
         notes.append(f"left out the numbers that a study varies: {what}")
     notes += [f"left out {text}" for text in refused]
-    notes += _without_ours(one.environment, service)
+    notes += _remove_tuner_variables(one.environment, service)
     if numbers.layout is not None:
         notes.append(
             f"today's layout is {numbers.layout}: compare with tuner rank STUDY --current {numbers.layout}"
@@ -111,7 +111,7 @@ def _items(notes: Sequence[str]) -> list[str]:
     return [f"- {note}" for note in notes]
 
 
-def _chosen(source: str, kind: str | None) -> tuple[str, Started, list[str]]:
+def _choose_process(source: str, kind: str | None) -> tuple[str, Started, list[str]]:
     """Return the file, the chosen process, and notes on the choice.
 
     Raises:
@@ -184,10 +184,12 @@ def _several(file: str, processes: Sequence[Started], n_known: int) -> ConfigErr
 
 def _recognise(one: Started) -> Service | None:
     """Return the known service of a process, with or without its image's entrypoint; None: unknown."""
-    return _known(one.words) or (_known(one.words[one.n_entrypoint :]) if one.n_entrypoint else None)
+    return _known_service(one.words) or (
+        _known_service(one.words[one.n_entrypoint :]) if one.n_entrypoint else None
+    )
 
 
-def _known(words: Sequence[str]) -> Service | None:
+def _known_service(words: Sequence[str]) -> Service | None:
     """Return the service that *words* start; None: unknown, or not a worker (such as ``celery beat``)."""
     from tuner.core.text.command_words import parse_command
     from tuner.services.catalogue import recognise
@@ -206,13 +208,13 @@ def _without_entrypoint(one: Started, notes: list[str]) -> Started:
     from tuner.bootstrap.on_this_host import command_of
 
     n = one.n_entrypoint
-    if not n or _known(one.words) is not None or _known(one.words[n:]) is None:
+    if not n or _known_service(one.words) is not None or _known_service(one.words[n:]) is None:
         return one
     notes.append(f"left out the entrypoint, which runs before the command: {command_of(one.words[:n])}")
     return replace(one, words=one.words[n:])
 
 
-def _without_ours(environment: dict[str, str], service: Service) -> list[str]:
+def _remove_tuner_variables(environment: dict[str, str], service: Service) -> list[str]:
     """Remove from *environment* the variables that tuner sets, and return a note on them."""
     ours = {name for form in service.forms for name in form.layout.environment} | set(
         service.always.environment
@@ -226,7 +228,7 @@ def _without_ours(environment: dict[str, str], service: Service) -> list[str]:
     return [f"left out {', '.join(found)}, which tuner sets"] if found else []
 
 
-def _check_computed(started: Started, words: Sequence[str]) -> None:
+def _check_no_shell_words(started: Started, words: Sequence[str]) -> None:
     """Refuse a word that only a shell can compute."""
     from tuner.config.start_files.started import COMPUTED
 

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tuner.bootstrap import progress_ui
 from tuner.bootstrap.parts.services import (
-    backends_found,
+    backend_finder,
     brake_of,
     cross_check_of,
     http_feeder_of,
@@ -47,11 +47,11 @@ from tuner.bootstrap.parts.services import (
     study_name,
     use_clients_of,
     warn_saturation,
-    with_own_source,
+    with_separate_source,
 )
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.kinds import Surroundings
-from tuner.core.domain.load import parse_found
+from tuner.core.domain.load import parse_client_search
 from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
 
@@ -112,7 +112,7 @@ class FleetParts(NamedTuple):
 
 
 @contextmanager
-def study_here(
+def open_study(
     session: Session,
     strategy: Followed,
     stop: Stop,
@@ -134,10 +134,10 @@ def study_here(
     with ExitStack() as stack:
         shown = None
         if metrics is not None:  # a used port is reported before anything starts
-            from tuner.bootstrap.parts.metrics import metrics_shown
+            from tuner.bootstrap.parts.metrics import serve_metrics
 
             shown = stack.enter_context(
-                metrics_shown(metrics, record, file, strategy, lambda *reported: progress.warning(*reported))
+                serve_metrics(metrics, record, file, strategy, lambda *reported: progress.warning(*reported))
             )
             if shown.url is not None:
                 say(f"Metrics at {shown.url}")
@@ -153,7 +153,7 @@ def study_here(
 
 
 @contextmanager
-def study_simulated(session: Session, say: Say) -> Iterator[Parts]:
+def open_simulated_study(session: Session, say: Say) -> Iterator[Parts]:
     """Open a study on a simulated host, which simulates the profile in the study's record."""
     from tuner.adapters.virtual.profile import simulated_box
 
@@ -223,10 +223,10 @@ def this_box(
     Raises:
         ConfigError: another tuner measures here, or the service could never run.
     """
-    from tuner.adapters.host_lock import box_held
+    from tuner.adapters.host_lock import hold_host
     from tuner.bootstrap.room import warn_blockers
 
-    with box_held(study, waits_s=waits_s) as held, ExitStack() as stack:
+    with hold_host(study, waits_s=waits_s) as held, ExitStack() as stack:
         kept = Path(study) if keeps_file else None
 
         def first_looks(spec: ServiceSpec) -> None:
@@ -255,7 +255,7 @@ def this_box(
         @contextmanager
         def another() -> Iterator[Box]:
             number = next(numbers)
-            own = with_own_source(settings, number) if gate == "feed" else settings
+            own = with_separate_source(settings, number) if gate == "feed" else settings
             with _place(own, record, study, held, warn_once, lambda _spec: None, number) as place:
                 use_clients_of(first.feeder, settings, place.feeder, own)
                 yield replace(place, gate=gate, poll_interval_s=first.poll_interval_s)
@@ -333,7 +333,7 @@ def _place(
         stack.enter_context(scratch_folder(counters, 0o711))
         warn_saturation(settings, record, warn)
         if (sender := http_feeder_of(feeder, settings)) is not None:
-            found = parse_found(record.provenance.clients_found, sender.clients_of(record.layouts[0]))
+            found = parse_client_search(record.provenance.clients_found, sender.clients_of(record.layouts[0]))
             if found is not None:
                 sender.use_found(found)
         feeder.prepare()  # its errors come before the study file is created
@@ -347,7 +347,7 @@ def _place(
             sampler=ProcSampler(
                 clock,
                 backends=settings.backends or (),
-                found=backends_found(settings, spec, warn),
+                found=backend_finder(settings, spec, warn),
                 warn=warn,
                 gil_looks_per_s=LOOKS_PER_S,
                 takes_turns=record.n_resident > 1,

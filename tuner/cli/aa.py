@@ -155,7 +155,7 @@ def aa(
     from tuner.app.self_test import begin_self_test
     from tuner.app.session import resume_session
     from tuner.bootstrap.parts.metrics import parse_metrics_options
-    from tuner.cli.shared.output import echo_err, kept
+    from tuner.cli.shared.output import echo_err, print_kept_file
     from tuner.study.pilot_run import pairs_strategy
 
     metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)
@@ -168,7 +168,7 @@ def aa(
             config, options, echo_err, layout, repeats, windows, in_slices, study, simulate
         )
     code, _ = outcome = measure(session, pairs_strategy(session.record), echo_err, metrics_options)
-    if not kept(session, outcome, "tuner aa", simulate):
+    if not print_kept_file(session, outcome, "tuner aa", simulate):
         return code
     shown = _show(session.file, as_json=as_json)
     return code if code in CUT_OFF else shown

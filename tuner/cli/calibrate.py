@@ -115,7 +115,7 @@ def calibrate(
     from tuner.app.measuring import measure
     from tuner.app.model import begin_calibration, has_windows
     from tuner.app.session import resume_session
-    from tuner.cli.shared.output import echo_err, kept
+    from tuner.cli.shared.output import echo_err, print_kept_file
     from tuner.core.search.strategies.of_study import strategy_of
     from tuner.study.calibration_run import MADE_BY
 
@@ -127,7 +127,7 @@ def calibrate(
             options["study", "layouts"] = Given("--variant", f"1x1@{variant}")
         session = begin_calibration(config, options, echo_err, launches, windows, study, simulate)
     code, _ = outcome = measure(session, strategy_of(session.record), echo_err)
-    if not kept(session, outcome, "tuner calibrate", simulate):
+    if not print_kept_file(session, outcome, "tuner calibrate", simulate):
         return code
     if code in CUT_OFF and not has_windows(session.file):
         return code

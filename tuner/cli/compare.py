@@ -10,7 +10,7 @@ import typer
 from tuner.cli import EXIT_WEAKER
 from tuner.cli.export import Format, parse_format
 from tuner.cli.rank import confidence_level
-from tuner.cli.report import check_ours
+from tuner.cli.report import check_replaceable
 from tuner.cli.shared.options import STDOUT
 from tuner.core.errors import ConfigError, StaleReport
 
@@ -78,7 +78,7 @@ def compare(
             "--force is of the FILE of -o, and there is none", hint="Leave it out, or add -o FILE."
         )
     if output is not None:
-        check_ours(output, force=force)
+        check_replaceable(output, force=force)
     found = exporting.compare_studies(before, after, confidence)
     if output is None:
         show(render_comparison(found, named or "simple"))

@@ -77,7 +77,7 @@ def doctor(
 
     Example: tuner doctor study.yaml --seconds 2
     """
-    from tuner.app.doctor import box_examined
+    from tuner.app.doctor import examine_host
     from tuner.app.session import load_request
     from tuner.cli.shared.option_parsing import service_options, typed_options
     from tuner.cli.shared.output import echo_err
@@ -88,17 +88,17 @@ def doctor(
 
     options = typed_options(locals()) | service_options(service, settings, command)
     asked, _ = load_request(config, options, None)
-    _check_asked(asked, study)
+    _check_request(asked, study)
     if seconds:
         echo_err(f"Watching for {seconds:g} s which other processes use this host.")
     kept = study if study is not None else Path(f"{asked.service.name}.tuner.db")
-    findings = box_examined(asked, kept, seconds)
+    findings = examine_host(asked, kept, seconds)
     render = render_findings_json if as_json else render_findings
     typer.echo(render(findings), nl=False)
     return EXIT_INPUT if blockers(findings) else 0
 
 
-def _check_asked(settings: Settings, study: Path | None) -> None:
+def _check_request(settings: Settings, study: Path | None) -> None:
     """Raise the errors with which `tuner grid` would refuse to begin."""
     from tuner.app import plan_builder
     from tuner.app.session import check_new

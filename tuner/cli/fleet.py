@@ -122,9 +122,9 @@ def _certs(folder: Path, hosts: list[str]) -> int:
 
 
 def _boxes(address: str, certs: Path | None, *, force: bool, as_json: bool) -> int:
-    from tuner.bootstrap.fleet import boxes_there
+    from tuner.bootstrap.fleet import connected_hosts
 
-    found = boxes_there(address, certs, is_forced=force)
+    found = connected_hosts(address, certs, is_forced=force)
     if as_json:
         facts = [
             {
@@ -140,10 +140,10 @@ def _boxes(address: str, certs: Path | None, *, force: bool, as_json: bool) -> i
         ]
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "boxes": facts}, indent=2))
         return 0
-    from tuner.reports.ranking.boxes import render_boxes_there
+    from tuner.reports.ranking.boxes import render_hosts
 
     typer.echo(
-        render_boxes_there(
+        render_hosts(
             [(box.name, box.host, box.cores, box.tuner, box.is_busy, box.seen_s_ago) for box in found]
         ),
         nl=False,

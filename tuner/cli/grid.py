@@ -209,10 +209,10 @@ def grid(
         from tuner.app.fleet_run import measure_on_fleet
 
         reached = measure_on_fleet(session, on, echo_err)
-    return _shown(session, reached, simulate, on, as_json=as_json)
+    return _print_result(session, reached, simulate, on, as_json=as_json)
 
 
-def _shown(
+def _print_result(
     session: Session,
     reached: tuple[int, bool],
     simulate: Path | None,
@@ -230,7 +230,7 @@ def _shown(
         echo_err(f"Nothing could be measured. The reasons are printed above and kept in {file}.")
     is_told = False  # whether the ranking prints how to continue
     if file.exists() and (code != EXIT_NOTHING or as_json):
-        if not as_json and (provisional := measuring.first_look_shown(file)):
+        if not as_json and (provisional := measuring.provisional_ranking(file)):
             show(provisional)
         else:
             goes_on, is_kept_out = _print_ranking(file, as_json=as_json)

@@ -129,7 +129,7 @@ def lab(
             try:
                 outcome, made = lab.lab_run(one, asked, echo_err, _measure)
             except KeyboardInterrupt:
-                _say_how_to_go_on(one, asked, echo_err)
+                _print_resume_command(one, asked, echo_err)
                 return EXIT_INTERRUPTED
             except (MissingToolError, MeasurementError) as error:
                 if not every:
@@ -153,7 +153,7 @@ def lab(
     return EXIT_WEAKER if n_failed or any(made.failed or made.gaps for _, made in found) else 0
 
 
-def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) -> None:
+def _print_resume_command(name: str, asked: LabAsked, say: Callable[[str], None]) -> None:
     if not asked.results.exists():
         say("Interrupted before anything was run.")
         return

@@ -130,7 +130,7 @@ def plan(
     from tuner.app.measuring import measure
     from tuner.app.session import resume_session
     from tuner.bootstrap.parts.metrics import parse_metrics_options
-    from tuner.cli.shared.output import echo_err, kept
+    from tuner.cli.shared.output import echo_err, print_kept_file
     from tuner.core.search.strategies.of_study import strategy_of
 
     metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)
@@ -142,7 +142,7 @@ def plan(
     else:
         session = begin_pilot(config, options, echo_err, pilot, study, simulate)
     code, _ = outcome = measure(session, strategy_of(session.record), echo_err, metrics_options)
-    if not kept(session, outcome, "tuner plan", simulate) or code in CUT_OFF:
+    if not print_kept_file(session, outcome, "tuner plan", simulate) or code in CUT_OFF:
         return code
     return _forecast(session.file, None, as_json=as_json)
 

@@ -189,10 +189,10 @@ def _share(option: str, text: str, *, low: float, high: float, example: str) -> 
 
 
 def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) -> list[ReplayedStudy]:
-    from tuner.app.replaying import replayed
+    from tuner.app.replaying import replay_studies
 
     total = n_surfaces * repeats
-    parts = _with_progress(replayed(job, total, repeats, processes), total)
+    parts = _with_progress(replay_studies(job, total, repeats, processes), total)
     return [run for part in parts for run in part]
 
 

@@ -78,7 +78,7 @@ def report(
         within=within,
     )
     target = output if output is not None else _beside(study)
-    check_ours(target, force=force)
+    check_replaceable(target, force=force)
     page = write_study_page(
         study,
         None if target == STDOUT else target,
@@ -98,7 +98,7 @@ def _beside(study: Path) -> Path:
     return study.parent / f"{name}.html"
 
 
-def check_ours(target: Path, *, force: bool) -> None:
+def check_replaceable(target: Path, *, force: bool) -> None:
     """Check that *target* may be replaced; *force* allows it for any file but a study.
 
     Raises:

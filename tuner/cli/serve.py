@@ -61,7 +61,7 @@ def serve(
         signal.SIG_BLOCK, ends
     )  # the server's threads inherit the mask; sigwait receives the signals
     try:
-        with serving.studies_served(studies, listening_at(host, port)) as served:
+        with serving.serve_studies(studies, listening_at(host, port)) as served:
             where = served.address
             shown = Address(platform.node() or "localhost", where.port) if where.host in _EVERYBODY else where
             beside = "" if served.token is None else f"?token={served.token}"

@@ -67,7 +67,7 @@ def watch(
     if as_json or svg is not None:
         return 0
     if not once and look.board.stage == "running" and is_terminal_screen(sys.stdout):
-        _watched(look, every_s)
+        _watch(look, every_s)
     else:
         _print(look)
     return 0
@@ -78,7 +78,7 @@ class _Look:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.board: Board = self._read()
+        self.board: Board = self._read_board()
 
     def renew(self) -> None:
         """Read the file again: cheap for the current launch, some hundredths of a second for all layouts."""
@@ -86,11 +86,11 @@ class _Look:
 
         live, is_held = study_queries.live_now(self.file)
         before = self.board.live
-        same = live is not None and before is not None and _seen(live) == _seen(before)
+        same = live is not None and before is not None and _change_key(live) == _change_key(before)
         if is_held and (same or study_queries.study_stamp(self.file) == self._stamp):
             self.board = replace(self.board, live=live)
             return
-        self.board = self._read()
+        self.board = self._read_board()
 
     def facts(self) -> dict[str, Any]:
         """Return the state as JSON facts."""
@@ -105,7 +105,7 @@ class _Look:
 
         return going_on(self.board.study, self.file) if self.board.stage == "at-rest" else None
 
-    def _read(self) -> Board:
+    def _read_board(self) -> Board:
         from tuner.app import study_queries
         from tuner.core.ranking.live_status import board_of
 
@@ -113,7 +113,7 @@ class _Look:
         return board_of(study_queries.overview(self.file))
 
 
-def _seen(live: Live) -> tuple[object, ...]:
+def _change_key(live: Live) -> tuple[object, ...]:
     """Return values that change with each new launch or window, valid or not."""
     return live.n_taken, live.n_void, live.layout, live.block
 
@@ -130,7 +130,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _watched(look: _Look, every_s: float) -> None:
+def _watch(look: _Look, every_s: float) -> None:
     from tuner.bootstrap import progress_ui
 
     sys.stdout.flush()

@@ -286,12 +286,12 @@ ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]
 
 def check_file(path: Path) -> Path:
     """Return *path* if it is a file; whether the file is readable is not checked."""
-    return _there(path, "file")
+    return _check_kind(path, "file")
 
 
 def check_folder(path: Path) -> Path:
     """Return *path* if it is a folder."""
-    return _there(path, "folder")
+    return _check_kind(path, "folder")
 
 
 def check_no_folder(path: Path) -> Path:
@@ -301,7 +301,7 @@ def check_no_folder(path: Path) -> Path:
     return path
 
 
-def _there(path: Path, kind: str) -> Path:
+def _check_kind(path: Path, kind: str) -> Path:
     found = _kind(path)
     if found == kind:
         return path

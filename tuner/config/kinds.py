@@ -48,13 +48,13 @@ class Kinds(Generic[Base]):
         name = str(kind).replace("-", "_")
         if name not in self._files():
             return None
-        found = self._declared(import_module(f"{self._package}.{name}"))
+        found = self._settings_class(import_module(f"{self._package}.{name}"))
         return found if found is not None and kind_of(found) == kind else None
 
     def models(self) -> list[type[Base]]:
         """Import all files and return the settings class of every kind, in alphabetical order."""
         modules = (import_module(f"{self._package}.{name}") for name in self._files())
-        found = (self._declared(module) for module in modules)
+        found = (self._settings_class(module) for module in modules)
         return sorted((model for model in found if model is not None), key=kind_of)
 
     def alternatives(self, model: type[Section], kind: object) -> list[type[Section]]:
@@ -65,19 +65,19 @@ class Kinds(Generic[Base]):
         return [*self.models()] if found is None else [found]
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Have pydantic call `_validated` for such a field."""
-        return core_schema.with_info_plain_validator_function(self._validated)
+        """Have pydantic call `_validate` for such a field."""
+        return core_schema.with_info_plain_validator_function(self._validate)
 
     def _files(self) -> list[str]:
         return [one.name for one in iter_modules(import_module(self._package).__path__) if not one.ispkg]
 
-    def _declared(self, module: ModuleType) -> type[Base] | None:
+    def _settings_class(self, module: ModuleType) -> type[Base] | None:
         """Return the settings class that *module* itself defines (not one that it imports)."""
         declared = (value for value in vars(module).values() if isinstance(value, type))
         own = (value for value in declared if value.__module__ == module.__name__)
         return next((value for value in own if issubclass(value, self._base)), None)
 
-    def _validated(self, value: Any, info: ValidationInfo) -> Any:
+    def _validate(self, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, self._base):
             return value
         model = self.find(value.get("kind")) if isinstance(value, Mapping) else None

@@ -31,10 +31,10 @@ def fill_defaults(config: StoredConfig) -> StoredConfig:
 
     The values are not checked, so a file that was deleted or a secret that was left out is no error.
     """
-    return StoredConfig.of_sections(_filled(Settings, config.sections)) if config.sections else config
+    return StoredConfig.of_sections(_with_defaults(Settings, config.sections)) if config.sections else config
 
 
-def _filled(model: type[BaseModel], kept: Mapping[str, Any]) -> dict[str, Any]:
+def _with_defaults(model: type[BaseModel], kept: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(with_clients(kept, is_kept=True) if issubclass(model, FeederSettings) else kept)
     for name, field in model.model_fields.items():
         if name not in found:
@@ -42,7 +42,7 @@ def _filled(model: type[BaseModel], kept: Mapping[str, Any]) -> dict[str, Any]:
             if model is not Settings and not field.is_required():
                 found[name] = to_jsonable_python(field.get_default(call_default_factory=True))
         elif isinstance(found[name], dict) and (inner := _model_of(field.annotation, found[name])):
-            found[name] = _filled(inner, found[name])
+            found[name] = _with_defaults(inner, found[name])
     if found.get("gate", "") is None:  # a study file contains a gate only if it was set
         del found["gate"]
     return found

@@ -81,14 +81,14 @@ def load_settings(
     if isinstance(values.get("service"), dict):
         asks_for_no_probe = not isinstance(values["service"].get("probe"), Mapping)
         if service is not None:
-            asked, values["service"] = values["service"], _read(service, values, document, options)
+            asked, values["service"] = values["service"], _read_service(service, values, document, options)
             moved = _moved_places(asked, values["service"])
         values["service"].setdefault(
             "kind", "script" if "command" in values["service"] else "crash-processor"
         )
     for place in _OF_LOAD:
         if place in options:  # a known service may have got its feeder in this conversion
-            _check_that_requests_are_sent(values, options[place])
+            _check_http_feeder(values, options[place])
             _put(values, place, options[place].text)
     if kept is not None:
         from tuner.config.legacy import keep_counted_items, keep_load, keep_ready_counts
@@ -136,11 +136,11 @@ def _check_one_service(document: Document) -> None:
             )
 
 
-def _read(
+def _read_service(
     reader: ServiceReader, values: Mapping[str, Any], document: Document, options: Mapping[Place, Given]
 ) -> dict[str, Any]:
     try:
-        return dict(reader(values["service"], _variants_named(values.get("study"))))
+        return dict(reader(values["service"], _named_variants(values.get("study"))))
     except Misplaced as error:
         place = error.below if error.below[:1] == ("study",) else ("service", *error.below)
         given = options.get(place)
@@ -164,7 +164,7 @@ def _moved_places(asked: Mapping[str, Any], section: Mapping[str, Any]) -> dict[
     return dict(walk(section, ("service",)))
 
 
-def _variants_named(study: Any) -> list[str] | None:
+def _named_variants(study: Any) -> list[str] | None:
     """Return the variants named in a study section, under ``variants`` or in layouts; None if none are."""
     if not isinstance(study, Mapping):
         return None
@@ -215,7 +215,7 @@ def settings_of_study(canonical: str, name: str) -> Settings:
         ) from error
 
 
-def _check_that_requests_are_sent(values: Mapping[str, Any], given: Given) -> None:
+def _check_http_feeder(values: Mapping[str, Any], given: Given) -> None:
     here: Any = values
     for step in ("service", "feeder", "kind"):
         here = here.get(step) if isinstance(here, dict) else None

@@ -303,7 +303,7 @@ def parse_profile(texts: Mapping[str, Any], name: str) -> Profile:
     return _profile_of(Document(name, texts))
 
 
-def profile_kept(record: StudyRecord, file: Path) -> Profile:
+def stored_profile(record: StudyRecord, file: Path) -> Profile:
     """Return the profile that the simulated study in *file* uses."""
     return parse_profile(record.config.sections["simulate"], str(file))
 

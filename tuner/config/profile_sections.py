@@ -93,7 +93,7 @@ class DemandSection(Section):
     spread: UpToOne = 0.5
 
     @model_validator(mode="after")
-    def _something(self) -> Self:
+    def _check_any_demand(self) -> Self:
         if not any(getattr(self, name) for name in DEMANDS):
             raise ValueError(f"an item has no demand: one of {', '.join(DEMANDS)} should be above 0")
         return self
@@ -114,7 +114,7 @@ class MachineSection(Section):
     wake: Duration = 0.00027
 
     @model_validator(mode="after")
-    def _physical_are_some_of_all(self) -> Self:
+    def _check_physical_cores(self) -> Self:
         if self.physical_cores is not None and self.physical_cores > self.cores:
             raise ValueError(f"physical_cores ({self.physical_cores:g}) are more than cores ({self.cores:g})")
         return self
@@ -206,6 +206,6 @@ class ProfileFile(Section):
 
     @field_validator("terms", "noise", "memory", "launch", "aging", "failures", "intervals", mode="before")
     @classmethod
-    def _nothing_below(cls, value: Any) -> Any:
+    def _empty_if_commented_out(cls, value: Any) -> Any:
         """Replace a section whose keys are all commented out by an empty one."""
         return {} if value is None else value

@@ -49,9 +49,9 @@ from tuner.config.variants import (
     StopSettings,
     VariantSettings,
     Words,
-    blamed,
     context_folder,
     crash_processor_with_variants,
+    place_in_axes,
     script_with_variants,
     with_whole_stops,
 )
@@ -98,12 +98,12 @@ class RunSettings(Section):
 
     @field_validator("directory")
     @classmethod
-    def _is_a_folder(cls, value: Any) -> Any:
+    def _check_folder(cls, value: Any) -> Any:
         return value if value is None else check_folder(value)
 
     @field_validator("environment_file")
     @classmethod
-    def _is_a_file(cls, value: Any) -> Any:
+    def _check_file(cls, value: Any) -> Any:
         return value if value is None else check_file(value)  # it is read when the service is made
 
     @property
@@ -125,7 +125,7 @@ class RunSettings(Section):
         return [(("environment", name), word) for name, word in self.environment.items()]
 
     @model_validator(mode="after")
-    def _somebody_fills_in_every_field(self) -> Self:
+    def _check_fields(self) -> Self:
         for place, word in self.filled_in:
             for name in fields_in(word).difference(FILLED_IN, self.probe_fields):
                 which = f"probe {' or '.join(fillers(name))}{' that asks there' * (name == PORT_VARIABLE)}"
@@ -264,7 +264,7 @@ class ScriptSettings(RunSettings):
         return with_lines_of_masters(with_whole_stops(script_with_variants(section, context_folder(info))))
 
     @model_validator(mode="after")
-    def _is_complete(self) -> Self:
+    def _check_complete(self) -> Self:
         if not self.variants:
             _check_complete(self)
         for name, asked in self.variants.items():
@@ -275,7 +275,7 @@ class ScriptSettings(RunSettings):
                 own = bool(at) and at[0] in asked.model_fields_set
                 if isinstance(problem, ThreadsAsked) and asked.threads is False and (self.axes or not own):
                     at, own = ("threads",), True  # the variant's setting is the error
-                below = blamed(self.axes, name, at) or (("variants", name, *at) if own else at)
+                below = place_in_axes(self.axes, name, at) or (("variants", name, *at) if own else at)
                 raise Misplaced(f"variant {name}: {problem}", below) from problem
         return self
 
@@ -304,14 +304,14 @@ class ScriptSettings(RunSettings):
         return [*((("command", n), word) for n, word in enumerate(self.command)), *super().filled_in]
 
     @model_validator(mode="after")
-    def _what_counts_by_the_feeder_has_it(self) -> Self:
+    def _check_probes_have_feeder(self) -> Self:
         for key, probe in self.probes.items():
             if problem := probe.problem_with(self.feeder):
                 raise Misplaced(problem, (key,))
         return self
 
     @model_validator(mode="after")
-    def _gate_has_a_feeder(self) -> Self:
+    def _check_gate(self) -> Self:
         if self.gate == "feed" and not self.feeder.can_pause:
             raise Misplaced(
                 f"a feeder of kind {self.feeder.kind} cannot pause: use freeze or none", ("gate",)
@@ -319,7 +319,7 @@ class ScriptSettings(RunSettings):
         return self
 
     @model_validator(mode="after")
-    def _two_probes_can_differ(self) -> Self:
+    def _check_two_probes(self) -> Self:
         if self.cross_check is None:
             if self.cross_check_within is not None:
                 raise Misplaced("belongs to a cross_check, and there is none", ("cross_check_within",))

@@ -23,7 +23,7 @@ from tuner.config.fields import (
 )
 from tuner.config.service import CrashProcessorSettings, ScriptSettings, ServiceSettings
 from tuner.config.study import StudySettings, in_variants
-from tuner.core.domain.layout import Layout, named
+from tuner.core.domain.layout import Layout, match_variants
 from tuner.core.domain.service import Workers, connections_of, shape_of
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import parse_size
@@ -89,7 +89,7 @@ class BrakeSettings(Section):
         return value
 
     @model_validator(mode="after")
-    def _limits_something(self) -> Self:
+    def _check_any_limit(self) -> Self:
         if all(getattr(self, name) is None for name in _LIMITS):
             raise ValueError(f"has no limit: set {', '.join(_LIMITS[:-1])} or {_LIMITS[-1]}")
         for name in ("every", "timeout"):
@@ -138,15 +138,13 @@ class Settings(Section):
 
     @field_validator("study")
     @classmethod
-    def _layouts_have_the_threads_of_the_service(
-        cls, study: StudySettings, info: ValidationInfo
-    ) -> StudySettings:
+    def _check_layout_threads(cls, study: StudySettings, info: ValidationInfo) -> StudySettings:
         service = info.data.get("service")
         if service is None:
             return study
         known = list(service.variants)
         for n, name in enumerate(study.variants or ()):
-            if not named(name, known):
+            if not match_variants(name, known):
                 raise Misplaced(f"this service has no variant {name}{nearest(name, known)}", ("variants", n))
         threads_of, pooled = _threads_of(service, study), _with_workers("pools", service)
         one_process = _with_workers("threads", service)
@@ -186,7 +184,7 @@ class Settings(Section):
 
     @field_validator("brake")
     @classmethod
-    def _failed_items_are_counted(
+    def _check_failed_items_counted(
         cls, brake: BrakeSettings | None, info: ValidationInfo
     ) -> BrakeSettings | None:
         service = info.data.get("service")
@@ -200,9 +198,7 @@ class Settings(Section):
 
     @field_validator("study")
     @classmethod
-    def _latency_is_known_where_it_is_limited(
-        cls, study: StudySettings, info: ValidationInfo
-    ) -> StudySettings:
+    def _check_latency_known(cls, study: StudySettings, info: ValidationInfo) -> StudySettings:
         service = info.data.get("service")
         if service is None or study.max_p95 is None or service.reports_latency:
             return study
@@ -255,5 +251,5 @@ def _threads_of(service: CrashProcessorSettings | ScriptSettings, study: StudySe
         return {"": service.threads}
     names = list(service.variants)
     if study.variants is not None:
-        names = [name for pattern in study.variants for name in named(pattern, service.variants)]
+        names = [name for pattern in study.variants for name in match_variants(pattern, service.variants)]
     return {name: service.of(name).threads for name in names}

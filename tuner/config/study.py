@@ -129,7 +129,7 @@ class StudySettings(Section):
 
     @field_validator("within", "kind", "min_window", "slices", "repeats", "windows_per_launch")
     @classmethod
-    def _belongs_to_the_strategy(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_strategy_options(cls, value: Any, info: ValidationInfo) -> Any:
         strategy = info.data.get("strategy")
         if value is not None and strategy is not None and info.field_name not in OF_STRATEGY[strategy]:
             (other,) = (name for name in STRATEGIES if name != strategy)
@@ -138,7 +138,7 @@ class StudySettings(Section):
 
     @field_validator("min_window")
     @classmethod
-    def _not_longer_than_the_longest(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_longest_window(cls, value: Any, info: ValidationInfo) -> Any:
         longest_s = info.data.get("window")
         if value is not None and longest_s is not None and value > longest_s:
             shown = render_duration(value), render_duration(longest_s)
@@ -147,7 +147,7 @@ class StudySettings(Section):
 
     @field_validator("layouts")
     @classmethod
-    def _one_choice_of_layouts(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_layout_choice(cls, value: Any, info: ValidationInfo) -> Any:
         if value is not None and info.data.get("grid") is not None:
             raise ValueError("name a grid or layouts, not both")
         return value

@@ -281,7 +281,7 @@ def with_whole_stops(section: Any) -> Any:
     return {**section, "variants": {**variants, **whole}}
 
 
-def blamed(axes: _Axes, variant: str, below: Sequence[str | int]) -> tuple[str | int, ...] | None:
+def place_in_axes(axes: _Axes, variant: str, below: Sequence[str | int]) -> tuple[str | int, ...] | None:
     """Return the place in *axes* that sets *below* of a *variant*, or None if no axis sets it."""
     for axis, value in zip(axes, variants_of(axes).get(variant, ()), strict=False):
         reported = axes[axis][value].model_fields_set

@@ -16,7 +16,7 @@ from tuner.core.text.address import BackendAddress
 _LOCALHOST = "localhost"
 
 
-def port_here(host: str, port: int) -> BackendAddress | None:
+def local_address(host: str, port: int) -> BackendAddress | None:
     """Return the address on this host for *host* and *port*; None if they are elsewhere, or unknown."""
     if host == _LOCALHOST:
         return BackendAddress(_LOCALHOST, port)
@@ -24,7 +24,7 @@ def port_here(host: str, port: int) -> BackendAddress | None:
         ip = ip_address(host)
     except ValueError:
         return None
-    if ip.is_loopback or ip.is_unspecified or str(ip) in _own_addresses():
+    if ip.is_loopback or ip.is_unspecified or str(ip) in _host_addresses():
         return BackendAddress(str(ip), port)
     return None
 
@@ -117,7 +117,7 @@ def shown_server(url: str) -> str:
     return f"{parts.scheme}://{host}{parts.path}"
 
 
-def _own_addresses() -> frozenset[str]:
+def _host_addresses() -> frozenset[str]:
     import psutil
 
     return frozenset(

@@ -28,7 +28,7 @@ from tuner.ports import Clock
 _NAMED_FROM_CORES = 0.01
 
 
-def neighbours_seen(
+def measure_neighbours(
     clock: Clock,
     seconds: float,
     limit_cores: float,
@@ -104,7 +104,7 @@ _CPUS = "devices/system/cpu"
 _CLOCK_READINGS = 2000
 
 
-def cores_seen(
+def read_cores(
     wanted: int,
     *,
     proc: Path = Path("/proc"),
@@ -126,7 +126,7 @@ def cores_seen(
     )
 
 
-def kernel_seen(
+def read_kernel(
     *, proc: Path = Path("/proc"), sys: Path = Path("/sys"), container: Container | None = None
 ) -> KernelSeen:
     """Return the facts that the kernel reports about itself, this process and its *container*."""

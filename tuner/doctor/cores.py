@@ -73,18 +73,18 @@ def cores_findings(seen: CoresSeen) -> Iterator[Finding]:
 def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
     """Yield the findings of the measurement of other processes."""
     most_cores = seen.limit_cores + seen.room_cores
-    use, over = busy_cores(seen.foreign_cores), _limited(seen, most_cores)
+    use, over = busy_cores(seen.foreign_cores), _describe_limit(seen, most_cores)
     if seen.foreign_cores > most_cores:
         yield doubtful(
             "neighbours",
-            f"other processes use {use} {over}{_who(seen)}",
+            f"other processes use {use} {over}{_describe_processes(seen)}",
             "windows are invalid (disturbed) and measured again: a night gives fewer valid windows, or none",
             "Stop them for the night (cron, backups, scans), or use `tuner grid --slices auto`; name backends"
             " of the service under backends:.",
         )
     else:
         yield fine("neighbours", f"other processes use {use} {over}")
-    over = _limited(seen, seen.limit_cores)
+    over = _describe_limit(seen, seen.limit_cores)
     if seen.stolen_cores > seen.limit_cores:
         yield doubtful(
             "steal",
@@ -96,7 +96,7 @@ def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
         yield fine("steal", f"the hypervisor withholds {busy_cores(seen.stolen_cores)} {over}")
 
 
-def _limited(seen: Neighbours, limit_cores: float) -> str:
+def _describe_limit(seen: Neighbours, limit_cores: float) -> str:
     return f"over {seen.seconds:.3g} s; a window is invalid from {busy_cores(limit_cores)} on"
 
 
@@ -201,7 +201,7 @@ def _steal_since_boot(seen: CoresSeen) -> Finding:
     return fine("steal-since-boot", found)
 
 
-def _who(seen: Neighbours) -> str:
+def _describe_processes(seen: Neighbours) -> str:
     """Return the busiest processes, and the rest of the cores as one entry, so that the figures add up.
 
     The rest is that of all other processes, and of those that began or ended meanwhile.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 
-def limits_seen(
+def read_limits(
     asked: Mapping[str, int],
     uid: int,
     *,
@@ -37,7 +37,7 @@ def limits_seen(
     )
 
 
-def folder_seen(folder: Path, what: str, needed_bytes: int, *, has_logs: bool = False) -> FolderSeen:
+def read_folder(folder: Path, what: str, needed_bytes: int, *, has_logs: bool = False) -> FolderSeen:
     """Return the disk space that is free in *folder* for users other than root."""
     try:
         room, disk = os.statvfs(folder), folder.stat().st_dev
@@ -116,16 +116,16 @@ class NamedPlace:
     port: int
 
 
-def ports_seen(settings: Settings, spec: ServiceSpec) -> Iterator[PortSeen]:
+def check_ports(settings: Settings, spec: ServiceSpec) -> Iterator[PortSeen]:
     """Yield the ports of this host at which the service, or a proxy in front of it, should listen."""
     named = {(one.host, one.port): one for one in reversed(list(named_places(settings)))}
     if not named:
         return
-    from tuner.doctor.around import port_here, who_listens
+    from tuner.doctor.around import local_address, who_listens
 
     bound = bound_ports([word for one in spec.each_variant for word in one.command])
     for one in reversed(named.values()):
-        address = port_here(one.host, one.port)
+        address = local_address(one.host, one.port)
         if address is not None:
             yield PortSeen(
                 address=str(address),

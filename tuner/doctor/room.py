@@ -183,7 +183,7 @@ def _disk(folders: Sequence[FolderSeen]) -> Finding:
     needed_bytes = sum(seen.needed_bytes for seen in folders)
     logs_bytes = LOGS_BYTES if any(seen.has_logs for seen in folders) else 0
     places = " and ".join(dict.fromkeys(seen.path for seen in folders))
-    found = f"{_size(free_bytes)} free in {places}{''.join(map(_wanted, folders))}"
+    found = f"{_size(free_bytes)} free in {places}{''.join(map(_describe_need, folders))}"
     if free_bytes < needed_bytes:
         return blocking("disk", found, "the study will stop when the disk is full", "Make room there.")
     if free_bytes < needed_bytes + logs_bytes:
@@ -196,7 +196,7 @@ def _disk(folders: Sequence[FolderSeen]) -> Finding:
     return fine("disk", found)
 
 
-def _wanted(seen: FolderSeen) -> str:
+def _describe_need(seen: FolderSeen) -> str:
     if seen.needed_bytes:
         return f"; {seen.what}: about {_size(seen.needed_bytes)}"
     return f"; {seen.what} in addition" if seen.has_logs else f"; {seen.what}: no further space"

@@ -37,7 +37,7 @@ class _Asked:
     answer: str = "answers"
 
 
-def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[ToolSeen]:
+def check_tools(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[ToolSeen]:
     """Check the programs of every launch: supervisord, the service, the crash processor's stackwalker."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -88,10 +88,10 @@ def _dumps(folder: Path) -> ToolSeen:
     return ToolSeen("dumps", "", problem, "Correct `dumps` in the config; dumps are named *.dmp or *.dump.")
 
 
-def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
+def query_servers(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
     """Query each server once: first those that tuner uses, then those that only the service uses."""
     from tuner.core.text.address import server_urls
-    from tuner.doctor.around import ask_tcp, port_here, problem_of, shown_server, trouble_of
+    from tuner.doctor.around import ask_tcp, local_address, problem_of, shown_server, trouble_of
 
     by_hook = bool(settings.hooks.before_study or settings.hooks.before_launch)
     alike: dict[Hashable, list[_Asked]] = {}
@@ -106,7 +106,7 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
         where = shown_server(first.url)
         yield ServerSeen(where, keys, problem, first.answer, by_hook, needed_by_tuner=True, cure=cure)
     for place in named_places(settings):  # ports of this host are checked elsewhere, without a connection
-        if port_here(place.host, place.port) is None and (place.host, place.port) not in met:
+        if local_address(place.host, place.port) is None and (place.host, place.port) not in met:
             met.add((place.host, place.port))
             problem = problem_of(partial(ask_tcp, place.host, place.port))
             where = f"{place.host}:{place.port}"
@@ -157,13 +157,13 @@ def _words_of_tuner(settings: Settings) -> Iterator[_Asked]:
     if service.kind != "script":
         return
     for key, url in service.feeder.servers.items():
-        yield from _asked(f"service.feeder.{key}", url)
+        yield from _server_of(f"service.feeder.{key}", url)
     for key, probe in service.probes.items():
         for name, url in probe.servers.items():
-            yield from _asked(f"service.{key}.{name}", url)
+            yield from _server_of(f"service.{key}.{name}", url)
 
 
-def _asked(key: str, url: str) -> Iterator[_Asked]:
+def _server_of(key: str, url: str) -> Iterator[_Asked]:
     """Yield the server of *url* if its kind is known."""
     from tuner.doctor.around import ask_postgres, ask_rabbitmq, ask_redis, ask_sqlite
 
@@ -180,7 +180,7 @@ def _asked(key: str, url: str) -> Iterator[_Asked]:
 # Check of the queue that a study would feed.
 
 
-def queue_seen(settings: Settings) -> Iterator[QueueSeen]:
+def query_queue(settings: Settings) -> Iterator[QueueSeen]:
     """Yield whether the queue can be fed; nothing if its server does not answer (a finding of its check)."""
     from tuner.adapters.feeders.queue import QueueFeederSettings
     from tuner.adapters.queues.brokers import open_queue
@@ -222,7 +222,7 @@ _BUILD_QUESTION = (
 )
 
 
-def interpreters_seen(
+def read_interpreters(
     settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]
 ) -> Iterator[tuple[str, InterpreterSeen]]:
     """Yield variant and interpreter; variants with the same command and environment only once."""
@@ -237,7 +237,7 @@ def interpreters_seen(
         if key in met:
             continue
         met.add(key)
-        seen = interpreter_seen(command, reported, own.directory)
+        seen = read_interpreter(command, reported, own.directory)
         service = settings.service_in(variant)
         if service.kind == "crash-processor":
             seen = replace(seen, starts_children=True, numeric_packages=())
@@ -250,7 +250,7 @@ def interpreters_seen(
         yield variant, seen
 
 
-def interpreter_seen(
+def read_interpreter(
     command: Sequence[str], environment: Mapping[str, str], directory: str | None = None
 ) -> InterpreterSeen:
     """Return version and build of the interpreter of *command*, the default way in which its `subprocess`

@@ -44,7 +44,7 @@ def experiments() -> list[tuple[Experiment, str]]:
     return [(one, source_of(one, seeds)) for one in EXPERIMENTS]
 
 
-def experiment_named(name: str) -> Experiment:
+def find_experiment(name: str) -> Experiment:
     """Return the experiment called *name*.
 
     Raises:
@@ -89,7 +89,7 @@ def _lab_run(
     from tuner.lab.experiments.studied import StudyExperiment
     from tuner.lab.studies import run_studies
 
-    experiment, seeds = experiment_named(name), read_published()
+    experiment, seeds = find_experiment(name), read_published()
     results = _results_of(experiment, asked)
     if isinstance(experiment, StudyExperiment):
         check_points(experiment, results, asked.results)
@@ -171,7 +171,7 @@ def _run_all(
 ) -> Results:
     from dataclasses import replace
 
-    from tuner.adapters.host_lock import box_held
+    from tuner.adapters.host_lock import hold_host
     from tuner.adapters.provenance import provenance
     from tuner.adapters.supervisord.guardian import (
         Guardian,
@@ -204,7 +204,7 @@ def _run_all(
     results = replace(results, provenance={**results.provenance, **facts, **named}, left_out=left_out)
     folder, marker = folder_of_programs(), uuid.uuid4().hex
     with ExitStack() as stack:
-        held = stack.enter_context(box_held(f"tuner lab {experiment.name}"))
+        held = stack.enter_context(hold_host(f"tuner lab {experiment.name}"))
         stack.enter_context(children_marked(marker))
         scratch = new_scratch_path(memory())
         guardian = Guardian(marker, [held], [scratch])  # removes the folder if tuner cannot

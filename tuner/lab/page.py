@@ -255,7 +255,7 @@ def lab_picture(outcome: Outcome) -> DrawnPicture:
         panels = [(head, [row for row in rows if row.at[:-2] == head]) for head in heads]
     end, parts = 0.0, []
     for head, own in panels:
-        text = ": ".join(part for part in (_named(head, outcome), figure.label) if part)
+        text = ": ".join(part for part in (_line_name(head, outcome), figure.label) if part)
         high = min(400.0, 0.65 * WIDE) if len(panels) == 1 else 200.0
         drawn, end = _panel(own, len(head), outcome, text, (WIDE, end, high))
         parts += drawn
@@ -288,7 +288,7 @@ def _panel(
     values = [value for row in rows for value in values_of(row, figure)]
     low, high = min(values), max(values)
     ticks = ticks_around(low, high)
-    names = {one: _named(one, outcome, n_reported) for one in series}
+    names = {one: _line_name(one, outcome, n_reported) for one in series}
     ends_apart = [
         _apart([values_of(row, figure)[0] for row in rows if row.at[-1] == end])
         for end in (steps[0], steps[-1])
@@ -341,7 +341,7 @@ def _apart(values: Sequence[float]) -> float:
     return min((later / earlier for earlier, later in pairwise(ordered)), default=1.0)
 
 
-def _named(values: tuple[Value, ...], outcome: Outcome, n_reported: int = 0) -> str:
+def _line_name(values: tuple[Value, ...], outcome: Outcome, n_reported: int = 0) -> str:
     """Return a line's name: names alone, numbers with their parameter; without the first *n_reported*."""
     named = list(zip(outcome.experiment.parameters, values, strict=False))[n_reported:]
     return ", ".join(value if isinstance(value, str) else f"{name} {value:g}" for name, value in named)

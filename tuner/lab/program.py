@@ -20,7 +20,7 @@ from resource import struct_rusage as Usage
 from typing import IO
 
 from tuner.adapters.proc.process_tree import read_box_times
-from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
+from tuner.adapters.processes.signals import ending_in_words, run_in_process_group
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.figures import parse_json, render_duration
 from tuner.lab.experiments.experiment import LabJob
@@ -131,7 +131,7 @@ def run_job(
         own_s, begun_s = time.process_time(), time.monotonic()
         environment = {**os.environ, "TMPDIR": own, **job.environment}
         try:
-            with running_in_own_group(
+            with run_in_process_group(
                 words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment
             ) as process:
                 usage = _wait(process, job.at_most_s)
@@ -214,18 +214,18 @@ def _numbers(printed: bytes, job: LabJob) -> dict[str, float]:
 VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")  #: the versions of Python on which tuner runs
 
 
-def pythons_here(environment: Mapping[str, str]) -> dict[str, str]:
+def find_pythons(environment: Mapping[str, str]) -> dict[str, str]:
     """Return a Python for each of VERSIONS on this host, from the PATH or pyenv, by version."""
     found = {}
     for version in VERSIONS:
-        for program in _named(version, environment):
+        for program in _candidate_pythons(version, environment):
             if _is(version, program):
                 found[version] = program
                 break
     return found
 
 
-def _named(version: str, environment: Mapping[str, str]) -> Iterator[str]:
+def _candidate_pythons(version: str, environment: Mapping[str, str]) -> Iterator[str]:
     on_path = shutil.which(f"python{version}", path=environment.get("PATH"))
     if on_path is not None:
         yield on_path

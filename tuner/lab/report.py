@@ -168,10 +168,10 @@ def main_table(outcome: Outcome) -> Table:
     rows = [
         (
             *_at(row),
-            _number(_published(row, figure), figure),
+            _number(_published_value(row, figure), figure),
             _number(_median(row, figure), figure) + " !" * row.is_disturbed,
             _range(row.measured.get(figure.key), figure),
-            _number(_modelled(row, figure), figure),
+            _number(_modelled_value(row, figure), figure),
             _off(row, figure),
         )
         for row in _run(outcome)
@@ -198,7 +198,7 @@ def figures_table(
     ]
     for figure in shown:
         head = "measured" if for_programs else _measured_head(outcome)
-        sides = (("published", _published), (head, _median), ("model", _modelled))
+        sides = (("published", _published_value), (head, _median), ("model", _modelled_value))
         filled = [(side, [_number(of(row, figure), figure) for row in _run(outcome)]) for side, of in sides]
         filled = [(side, cells) for side, cells in filled if any(cells)]
         columns += [
@@ -285,7 +285,7 @@ def _number(value: float | None, figure: LabFigure) -> str:
     return "" if value is None else f"{value:.{figure.digits}f}"
 
 
-def _published(row: Row, figure: LabFigure) -> float | None:
+def _published_value(row: Row, figure: LabFigure) -> float | None:
     return row.published.get(figure.key)
 
 
@@ -293,7 +293,7 @@ def _median(row: Row, figure: LabFigure) -> float | None:
     return row.of(figure.key) if figure.key in row.measured else None
 
 
-def _modelled(row: Row, figure: LabFigure) -> float | None:
+def _modelled_value(row: Row, figure: LabFigure) -> float | None:
     return row.modelled.get(figure.key)
 
 

@@ -88,7 +88,7 @@ def run_studies(
     before, results = results, replace(results, provenance={**results.provenance, **facts}, gaps=())
     results = replace(results, left_out=tuple(left_out))
     files = {study.name: study_file(asked.results, study.name) for study in studies}
-    _check_there(before, files, asked.results)
+    _check_files_exist(before, files, asked.results)
     settings = {one.name: _settings(one, results) for one in studies if not files[one.name].exists()}
     if is_new and (there := [file for file in files.values() if os.path.lexists(file)]):
         raise ConfigError(
@@ -133,7 +133,7 @@ def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, st
     short.
     """
     from tuner.lab.interpreters import by_version
-    from tuner.lab.program import pythons_here
+    from tuner.lab.program import find_pythons
 
     named = {}
     if asked.python is not None and asked.also:
@@ -141,7 +141,7 @@ def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, st
         named = {_value_name(version): program for version, program in found.items()}
     if is_new:
         no_others = asked.python is not None or results.quick
-        return named or ({} if no_others else pythons_here(os.environ))
+        return named or ({} if no_others else find_pythons(os.environ))
     facts = results.provenance.items()
     kept = {name.removeprefix(PYTHON): one for name, one in facts if name.startswith(PYTHON)}
     if named and named.keys() != kept.keys():
@@ -158,7 +158,7 @@ def _value_name(version: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", version.replace("+", ".dev"))
 
 
-def _check_there(results: Results, files: Mapping[str, Path], kept: Path) -> None:
+def _check_files_exist(results: Results, files: Mapping[str, Path], kept: Path) -> None:
     """Check that the files of studies with runs in *results* exist, because such studies are only resumed.
 
     Raises:

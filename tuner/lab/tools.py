@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.adapters.processes.signals import running_in_own_group
+from tuner.adapters.processes.signals import run_in_process_group
 from tuner.core.errors import ConfigError, MissingToolError
 from tuner.core.text.figures import pluralize
 
@@ -93,7 +93,7 @@ def tools_of(
         sorted(reported for reported, _ in asked.values())
     )  # independent of the order of the arguments
     versions = {name: _version_of_all([found[name] for _, found in asked.values()]) for name in packages}
-    go = go_here() if GO in needed else None
+    go = find_go() if GO in needed else None
     if GO in needed:
         versions[GO] = go.version if go is not None else ""
     programs = programs_at(experiment, points)
@@ -118,10 +118,10 @@ def describe_others(needs: Sequence[str], python: str, interpreter: str) -> tupl
         python: the only requested interpreter.
         interpreter: its version.
     """
-    from tuner.lab.program import packages_of, pythons_here
+    from tuner.lab.program import find_pythons, packages_of
 
     able = []
-    for program in pythons_here(os.environ).values() if needs else ():
+    for program in find_pythons(os.environ).values() if needs else ():
         reported, found = packages_of(program, needs)
         if reported != interpreter and all(found.values()):
             able.append(program)
@@ -166,7 +166,7 @@ class Go:
     version: str  #: such as 1.26.8
 
 
-def go_here() -> Go | None:
+def find_go() -> Go | None:
     """Return the Go of this host: from the PATH, else GOROOT, else the usual folder; None: there is none.
 
     Raises:
@@ -229,7 +229,7 @@ def _cache(environment: Mapping[str, str]) -> Path:
 def _build(source: Path, go: Go, made: Path) -> None:
     with tempfile.TemporaryFile() as errors:
         try:
-            with running_in_own_group(
+            with run_in_process_group(
                 [go.program, "build", "-trimpath", "-o", str(made), str(source)],
                 cwd=made.parent,
                 stdin=subprocess.DEVNULL,

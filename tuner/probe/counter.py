@@ -326,9 +326,9 @@ class Reader:
             names = os.listdir(self._directory)
         except OSError as error:
             raise CounterError(f"cannot read the counters in {self._directory}: {error.strerror}") from error
-        new = [name for name in names if name.endswith(SUFFIX) and not self._knows(name)]
+        new = [name for name in names if name.endswith(SUFFIX) and not self._is_known(name)]
         if new:
-            self._drop_ended()
+            self._unmap_ended()
         for name in new:
             path = os.path.join(self._directory, name)
             opened = _open_file(path)
@@ -349,10 +349,10 @@ class Reader:
         """Unmap every file."""
         self._files.clear()
 
-    def _knows(self, name: str) -> bool:
+    def _is_known(self, name: str) -> bool:
         return name in self._files or name in self._over or name in self._unmapped
 
-    def _drop_ended(self) -> None:
+    def _unmap_ended(self) -> None:
         """Unmap the files of ended processes; called when new files appear, as nothing grows otherwise."""
         for name in [name for name, file in self._files.items() if not file.writer_runs()]:
             self._over[name] = self._files.pop(name).slots()

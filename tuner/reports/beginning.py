@@ -112,7 +112,7 @@ def render_first_look(study: StudyRecord, windows: Sequence[WindowRecord]) -> st
         behind = "" if layout == ranked[0] else f"  -{percent(1 - values[layout] / values[ranked[0]])}"
         value = f"{values[layout] * scale:,.0f}".replace(",", " ")
         lines.append(f"  {layout!s:<{cells}}  {value:>12} {unit}{behind}")
-    lines += ["", *_unknown(study, without, len(best_of))]
+    lines += ["", *_describe_unknown(study, without, len(best_of))]
     return "\n".join(lines) + "\n"
 
 
@@ -121,7 +121,7 @@ def _is_near(best: WindowRecord, other: WindowRecord, best_value: float, value: 
     return value >= best_value * (1 - max(ALIKE_RATIO, by_count))
 
 
-def _unknown(study: StudyRecord, without: Sequence[Layout], n_seen: int) -> Sequence[str]:
+def _describe_unknown(study: StudyRecord, without: Sequence[Layout], n_seen: int) -> Sequence[str]:
     parts = ["which of the candidates is the best"]
     unseen = len(study.layouts) - n_seen - len(without)
     if unseen > 0:

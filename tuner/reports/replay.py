@@ -12,7 +12,7 @@ from tuner.reports.text.formats import Table, render_table
 
 def render_replay(suite: Suite | RecordedStudy, result: ReplaySummary) -> str:
     """Return a sentence on the replay, and its figures as a small table."""
-    known = _floor(suite) if isinstance(suite, Suite) else _recorded(suite)
+    known = _floor(suite) if isinstance(suite, Suite) else _describe_recorded(suite)
     kind = "" if result.kind == "none" else f", {result.kind}"
     headline = (
         f"{result.strategy}{kind} on {visible(suite.name)}: {pluralize(len(suite.layouts), 'layout')},"
@@ -40,7 +40,7 @@ def _floor(suite: Suite) -> str:
     return f"floor {', '.join(filter(None, known))}" if any(known) else ""
 
 
-def _recorded(study: RecordedStudy) -> str:
+def _describe_recorded(study: RecordedStudy) -> str:
     drift = "" if len(study.drift) > 1 else "; with its blocks, drift and launch noise cannot be separated"
     return f"its own estimates are the truth{drift}"
 

@@ -69,7 +69,7 @@ def expand_service(
     """
     around = around or Surroundings()
     if asked.get("variants") is not None:
-        return _with_own_variants(service, asked, environment, around)
+        return _expand_variants(service, asked, environment, around)
     user = _user(service, asked, environment, around.read)
     settings = {one.name: value for one in service.settings if (value := one.value(user.command)) is not None}
     _check(service, user.command, settings, asked)
@@ -101,9 +101,9 @@ def expand_service(
         warn(*loses_at_stop(service.name, losses))
     counted = None
     if not isinstance(asked.get("probe"), Mapping):
-        counted = _counted(service, user.command, asked.get("probe"), names)
+        counted = _find_counted(service, user.command, asked.get("probe"), names)
         section["probe"] = dict(counted.section(user.command, settings))
-        _check_counted(section["probe"], feeder)
+        _check_count(section["probe"], feeder)
         if counted.cost_warning:
             warn(*probe_costs(counted.cost_warning))
         if counted.counts_too:
@@ -118,7 +118,7 @@ def expand_service(
         forms = [replace(form, ready=None) for form in forms]
     data = {
         name: {
-            **_own_first(form.section(), asked),
+            **_merge(form.section(), asked),
             **_command_of_form(
                 service, form, user, always, of_queue, Arguments() if counted is None else counted.arguments
             ),
@@ -207,7 +207,7 @@ def before_program(taken: CommandWords, service: Service) -> tuple[tuple[str, ..
     return before, words
 
 
-def _own_first(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a form, overridden by the user's; of ``stop``, each key."""
     found = {**section, **{name: asked[name] for name in _OF_VARIANT if name in asked}}
     if isinstance(asked.get("stop"), Mapping):
@@ -215,7 +215,7 @@ def _own_first(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str
     return found
 
 
-def _with_own_variants(
+def _expand_variants(
     service: Service, asked: Mapping[str, Any], environment: Mapping[str, str], around: Surroundings
 ) -> dict[str, Any]:
     """Return the user's own variants (interpreters, allocators), each expanded as the service would be."""
@@ -243,7 +243,7 @@ def _with_own_variants(
     return section
 
 
-def _check_counted(probe: Mapping[str, Any], feeder: Any) -> None:
+def _check_count(probe: Mapping[str, Any], feeder: Any) -> None:
     """Check that no feeder fills a queue whose remaining messages are the count."""
     kind = feeder.get("kind") if isinstance(feeder, Mapping) else None
     if probe.get("falls") == "yes" and "fed" not in probe and kind not in (None, "none", "queue"):
@@ -344,7 +344,7 @@ def _forms(service: Service, command: Command, variants: Sequence[str] | None) -
     return forms
 
 
-def _counted(service: Service, command: Command, name: Any, forms: Sequence[str]) -> Counted:
+def _find_counted(service: Service, command: Command, name: Any, forms: Sequence[str]) -> Counted:
     if name is None:
         if (counted := service.counted_by(*forms, command=command)) is None:
             raise Unclear("probe", f"no probe counts {', '.join(forms)} together; measure one at a time")

@@ -72,7 +72,7 @@ def _options_and_names(command: Command) -> tuple[list[str], list[str]]:
     return options, named
 
 
-def _named(command: Command) -> tuple[str, ...]:
+def _positional_words(command: Command) -> tuple[str, ...]:
     """Return the words that are neither options nor their values."""
     return tuple(_options_and_names(command)[1])
 
@@ -87,7 +87,7 @@ def _at_queue(command: Command, queue: str) -> QueueWords | None:
 
 def _queue(command: Command) -> str | None:
     """Return the first named queue."""
-    return next(iter(_named(command)), None)
+    return next(iter(_positional_words(command)), None)
 
 
 def _reads(command: Command) -> tuple[str, ...] | None:
@@ -95,7 +95,7 @@ def _reads(command: Command) -> tuple[str, ...] | None:
     if _rest(command) is None:
         return None
     is_in_file = command.has("-c", "--config") or command.environment.get("RQ_CONFIG")
-    return _named(command) or (None if is_in_file else ("default",))
+    return _positional_words(command) or (None if is_in_file else ("default",))
 
 
 def _url(command: Command) -> str | None:

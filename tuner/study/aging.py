@@ -111,7 +111,7 @@ class LongerLaunches:
         return [] if self.due is None else self.due.proposals(study.window_s)
 
 
-def longer_seen(store: Store, sums: Sums, answer: Answer) -> LongerLaunch | None:
+def longer_launch_result(store: Store, sums: Sums, answer: Answer) -> LongerLaunch | None:
     """Return the result of the longer launches in *store*; None: there are none."""
     from tuner.core.ranking.aging import is_longer, longer_launch_of
 

@@ -25,7 +25,7 @@ from tuner.core.stats.interval import Estimate
 from tuner.core.windows.launch_sums import Sums
 from tuner.core.windows.load_facts import load_facts, sum_spreads
 from tuner.ports import Store
-from tuner.study.counted import without_others
+from tuner.study.counted import counted_sums
 from tuner.study.pilot_run import read_noise
 
 MADE_BY = "tuner calibrate"
@@ -74,7 +74,7 @@ def read_calibration(
         ConfigError: the store has no window to calibrate on.
     """
     study = store.study()
-    sums = without_others(store, store.sums() if sums is None else sums)
+    sums = counted_sums(store, store.sums() if sums is None else sums)
     noise = _noise(store, sums)
     pooled = study.config.service.pooled_variants
     all_clocks = clocks_of_layouts(
@@ -85,17 +85,17 @@ def read_calibration(
             f"{name} was measured at a rate, so waiting for items cannot be separated from other waiting",
             hint="Measure it in a closed loop: leave the feeder's rate out.",
         )
-    clocks = _loaded(study, sums, _used_clocks(all_clocks, name, variant), name)
+    clocks = _select_loaded(study, sums, _used_clocks(all_clocks, name, variant), name)
     layouts = sorted({one.layout for one in clocks})
     machine = machine_of(study, layouts[0].variant)
     try:
         calibration = calibrate_jointly(clocks, machine, name=study.service)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.problem}", hint=error.hint) from error
-    memory_seen = [_memory_seen(one) for one in clocks if one.pss_bytes is not None]
+    memory_seen = [_memory_of(one) for one in clocks if one.pss_bytes is not None]
     memory = fit_memory(memory_seen)
     ranked = {} if layouts[0].variant in pooled or throughput_per_s is None else throughput_per_s
-    measured = tuple(_measured(own, ranked.get(own[0].layout)) for own in by_layout(clocks).values())
+    measured = tuple(_sum_up(own, ranked.get(own[0].layout)) for own in by_layout(clocks).values())
     busy_cores = max(one.cpu_cores or 0.0 for one in measured)
     foreign_cores = sum((one.foreign_cores - one.interrupt_cores) * one.length_s for one in clocks) / sum(
         one.length_s for one in clocks
@@ -226,7 +226,7 @@ def _left_out(
     return LeftOutErrors(rows) if rows else None
 
 
-def _measured(clocks: Sequence[Clocks], ranked_per_s: float | None) -> Measured:
+def _sum_up(clocks: Sequence[Clocks], ranked_per_s: float | None) -> Measured:
     """Sum up the measurements of one layout; *ranked_per_s*: its throughput in the ranking, if known."""
     length_s = sum(one.length_s for one in clocks)
     loads = [(one.n_active, one.length_s) for one in clocks if one.n_active is not None]
@@ -234,19 +234,19 @@ def _measured(clocks: Sequence[Clocks], ranked_per_s: float | None) -> Measured:
     return Measured(
         layout=clocks[0].layout,
         throughput_per_s=ranked_per_s or sum(one.n_done for one in clocks) / length_s,
-        load=_weighted(loads),
+        load=_weighted_mean(loads),
         cpu_cores=sum(one.busy_cores * one.length_s for one in clocks) / length_s,
-        pss_bytes=_weighted(sizes),
+        pss_bytes=_weighted_mean(sizes),
         n_windows=sum(one.n_windows for one in clocks),
     )
 
 
-def _weighted(values: Sequence[tuple[float, float]]) -> float | None:
+def _weighted_mean(values: Sequence[tuple[float, float]]) -> float | None:
     """Return the weighted mean of *values* (pairs of value and weight); None: there are none."""
     return fmean(*zip(*values, strict=True)) if values else None
 
 
-def _memory_seen(clocks: Clocks) -> MemorySeen:
+def _memory_of(clocks: Clocks) -> MemorySeen:
     """Return memory and the number of children that items start.
 
     The children measured include a main process that only starts workers: its share of their CPU is left out.
@@ -265,7 +265,7 @@ def _memory_seen(clocks: Clocks) -> MemorySeen:
     return MemorySeen(clocks.layout, of_items_ratio * n_children, clocks.pss_bytes or 0.0, clocks.n_windows)
 
 
-def _loaded(study: StudyRecord, sums: Sums, clocks: Sequence[Clocks], name: str) -> list[Clocks]:
+def _select_loaded(study: StudyRecord, sums: Sums, clocks: Sequence[Clocks], name: str) -> list[Clocks]:
     """Return the *clocks* of the layouts that had a request for each thread.
 
     Raises:

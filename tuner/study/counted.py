@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tuner.study.strategy_driver import Recalled
 
 
-def without_others(store: Store, sums: Sums, known: Recalled | None = None) -> Sums:
+def counted_sums(store: Store, sums: Sums, known: Recalled | None = None) -> Sums:
     """Return the *sums* of the launches that count; *known* as for `left_out`."""
     return without(sums, left_out(store, known))
 

@@ -131,12 +131,12 @@ class History:
             begun.append((launch, launched, windows_of[launch_id]))
             for window in windows_of[launch_id]:
                 if launched.run is None:
-                    launched.windows.append((window, self._observed(launched, window)))
+                    launched.windows.append((window, self._observe(launched, window)))
                 else:
                     self._heats.add_window(launch, window.started_wall_s)
         for launch, launched, of_launch in begun:
             if launched.run is not None:  # the number of launches that took turns is known by now
-                launched.windows.extend((window, self._observed(launched, window)) for window in of_launch)
+                launched.windows.extend((window, self._observe(launched, window)) for window in of_launch)
             if launch.block == WARMING_BLOCK:
                 self.end_warming(launched)
                 if launch.position >= FIRST_LOOK:
@@ -241,7 +241,7 @@ class History:
         """Record a window of *cell*."""
         if launched.run is not None:
             self._heats.add_window(launched.launch, window.started_wall_s)
-        observed = self._observed(launched, window)
+        observed = self._observe(launched, window)
         launched.windows.append((window, observed))
         self._add(cell, window, observed)
 
@@ -309,7 +309,7 @@ class History:
             launch.heat,
         )
 
-    def _observed(self, launched: Launched, window: WindowRecord) -> Observed | None:
+    def _observe(self, launched: Launched, window: WindowRecord) -> Observed | None:
         """Return the window as input of a strategy; None: it is invalid, or has no value of the objective."""
         launch_began_s, turns_s = launched.began_s, None
         if (run := launched.run) is None:

@@ -17,7 +17,7 @@ from tuner.core.search.strategies.recheck import Recheck
 from tuner.core.stats.two_way_anova import Observation, fit
 from tuner.core.stats.variance import MeanSquare
 from tuner.ports import Store
-from tuner.study.counted import without_others
+from tuner.study.counted import counted_sums
 from tuner.study.strategy_driver import replay_study
 from tuner.study.timetable import Timetable
 
@@ -105,7 +105,7 @@ def recheck_of(study: StudyRecord, past: Past | None) -> Recheck:
 def read_past(store: Store, asked: Asked) -> Past | None:
     """Estimate the earlier differences to the winner from the study in *store*; None: noise unknown."""
     study = store.study()
-    launches = without_others(store, store.sums()).launches
+    launches = counted_sums(store, store.sums()).launches
     tallies = [one for one in launches if one.n_done and launch_value(one, study.objective) > 0]
     block_of = blocks_of(tallies, joins_single=True)
     return past_of(

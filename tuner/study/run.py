@@ -305,7 +305,7 @@ class _Study:
 
     def _launch_of(self, cell: Cell, deadline: Deadline, bench: Workbench | None = None) -> Launched:
         which = cell.block, cell.position, cell.n_spoilt + 1
-        return self._launched(cell.asked, which, deadline, cell, bench)
+        return self._launch(cell.asked, which, deadline, cell, bench)
 
     def _warm_cache(self, layout: Layout, deadline: Callable[[], Deadline] | None = None) -> None:
         """Make a discarded launch, to fill the page cache, compile bytecode and raise the CPU clock."""
@@ -321,11 +321,11 @@ class _Study:
     ) -> LaunchRecord:
         asked = Proposal(layout, self.asked.window_s, 0)
         end_of = deadline_of or partial(self._plan.deadline, asked, after=self._plan.rest_in_hand())
-        launched = self._launched(asked, (WARMING_BLOCK, 0, 1), end_of(), bench=bench)
+        launched = self._launch(asked, (WARMING_BLOCK, 0, 1), end_of(), bench=bench)
         self._plan.history.end_warming(launched)
         return launched.launch
 
-    def _launched(
+    def _launch(
         self,
         asked: Proposal,
         which: tuple[int, int, int],
@@ -342,7 +342,7 @@ class _Study:
         began_s = bench.box.clock.monotonic_s()
         launch = new_launch(asked, which, self._box.name, self._box.clock.wall_s())
         launched = self._plan.history.begin(launch)
-        window_taken = partial(self._window_taken, cell, launched)
+        window_taken = partial(self._add_window, cell, launched)
         launched.launch = launch = bench.make(launch, cell, window_taken, deadline)
         keep_gil(self._store, launch, self._progress.warning)
         self._settling.add(launch)
@@ -389,7 +389,7 @@ class _Study:
         self._works = False
         self._progress.warning(*messages.fails_alike(failed, self._alike.smallest))
 
-    def _window_taken(self, cell: Cell | None, launched: Launched, window: Window, launch_id: int) -> None:
+    def _add_window(self, cell: Cell | None, launched: Launched, window: Window, launch_id: int) -> None:
         assert cell is not None  # a launch without a cell measures no windows
         record = record_of(window, launch_id=launch_id, block=cell.block, box=self._box.name)
         self._plan.history.add_window(cell, launched, record)

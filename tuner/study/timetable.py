@@ -10,7 +10,7 @@ from math import ceil, inf
 from statistics import fmean
 
 from tuner.core.domain.layout import Layout, spread_subset
-from tuner.core.domain.load import Pace, rate_kept
+from tuner.core.domain.load import Pace, stored_rate
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
@@ -278,7 +278,7 @@ def _windows_s(launch: Proposal) -> float:
 
 def before_launches_s(study: StudyRecord) -> float:
     """Return the seconds before the first launch: a search for the number of clients, if it is not set."""
-    if isinstance(rate_kept(study.config), int | float):
+    if isinstance(stored_rate(study.config), int | float):
         return 0.0
     feeder = study.config.service.feeder
     return CLIENTS_S if feeder.get("kind") == "http" and feeder.get("clients") is None else 0.0
@@ -304,11 +304,12 @@ def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
         f"one block of the {pluralize(len(layouts), 'layout')} needs at least "
         f"{render_duration(ceil(block_s))},"
         f" starts and warm-ups included; the budget is {render_duration(study.budget_s)}",
-        hint=f"These settings fit: {_what_fits(study, block, layouts, ceil(usual_s / 30) * 30.0, takes_s)}.",
+        hint="These settings fit:"
+        f" {_fitting_options(study, block, layouts, ceil(usual_s / 30) * 30.0, takes_s)}.",
     )
 
 
-def _what_fits(
+def _fitting_options(
     study: StudyRecord,
     block: Sequence[Proposal],
     layouts: Sequence[Layout],
@@ -346,7 +347,7 @@ def _shorter_window(
 
 
 def _pace(study: StudyRecord) -> Pace | None:
-    rate = rate_kept(study.config)
+    rate = stored_rate(study.config)
     return None if isinstance(rate, int | float) else rate
 
 

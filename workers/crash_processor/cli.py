@@ -157,7 +157,7 @@ def _with_dashes(argument: str) -> str:
     return name.replace("_", "-") + equals + value if name.startswith("--") else argument
 
 
-def _given(parsed: argparse.Namespace) -> dict[str, Given]:
+def _given_options(parsed: argparse.Namespace) -> dict[str, Given]:
     given = {
         name: Given(text, _flag(name))
         for name in OPTIONS
@@ -172,7 +172,7 @@ def _run_processor(parsed: argparse.Namespace) -> None:
     from .run import run  # imported only when needed, because 24 processes start at once
 
     config = parsed.config or os.environ.get("CRASH_PROCESSOR_CONFIG")
-    run(resolve(_given(parsed), os.environ, Path(config) if config else None))
+    run(resolve(_given_options(parsed), os.environ, Path(config) if config else None))
 
 
 def _fill(parsed: argparse.Namespace) -> None:
@@ -216,7 +216,7 @@ def _status(parsed: argparse.Namespace) -> None:
 
 
 def _queue_options(parsed: argparse.Namespace) -> Options:
-    options = resolve(_given(parsed), os.environ)
+    options = resolve(_given_options(parsed), os.environ)
     name = options.new_crash_source_class
     if name not in _QUEUES:
         hint = did_you_mean(name, _QUEUES) or f"Use {' or '.join(_QUEUES)}; only run takes a dotted path."
@@ -233,7 +233,7 @@ def _redis(options: Options) -> Any:
 def _spawn_path(parsed: argparse.Namespace) -> None:
     from .spawn_path import spawn_path
 
-    asked = resolve(_given(parsed), os.environ).spawn_path
+    asked = resolve(_given_options(parsed), os.environ).spawn_path
     facts = spawn_path(asked)
     if facts["holds_the_gil"]:
         cure = "Use --spawn-path vfork" if asked == "posix_spawn" else "Use CPython 3.11.4 or newer"

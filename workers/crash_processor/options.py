@@ -130,7 +130,7 @@ def _spawn_path(text: str) -> str:
     return text
 
 
-def _kept(text: str) -> int | None:
+def _parse_kept(text: str) -> int | None:
     if text.strip().lower() == "all":
         return None
     try:
@@ -165,7 +165,7 @@ class Options:
     temporary_file_system_storage_path: Path | None = _option(
         None, _optional_path, "folder for dumps while they are processed (default: below fs_root)"
     )
-    keep_results: int | None = _option(1000, _kept, "saved results to keep, the newest ones; or all")
+    keep_results: int | None = _option(1000, _parse_kept, "saved results to keep, the newest ones; or all")
     minidump_stackwalk_pathname: str | None = _option(
         None,
         _optional_text,

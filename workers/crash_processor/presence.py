@@ -67,7 +67,7 @@ def _make(parent: Path) -> tuple[Path, int]:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
+def _lock(folder: Path) -> Iterator[bool]:
     """Yield whether the folder is abandoned; within the block it is locked against other processes."""
     try:
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
@@ -85,7 +85,7 @@ def _locked(folder: Path) -> Iterator[bool]:
         os.close(fd)
 
 
-def abandoned(parent: Path) -> Iterator[Path]:
+def abandoned_folders(parent: Path) -> Iterator[Path]:
     """Yield the folders below *parent* whose processes have ended.
 
     Each is locked while the caller uses it, and removed afterwards unless it still has content.
@@ -95,7 +95,7 @@ def abandoned(parent: Path) -> Iterator[Path]:
         if entry.startswith(_STARTING):
             _remove_if_old(folder)
             continue
-        with _locked(folder) as is_abandoned:
+        with _lock(folder) as is_abandoned:
             if is_abandoned:
                 yield folder
                 _remove(folder)
@@ -108,7 +108,7 @@ def n_alive(parent: Path) -> int:
     alive = 0
     for entry in _entries(parent):
         if not entry.startswith(_STARTING):
-            with _locked(parent / entry) as is_abandoned:
+            with _lock(parent / entry) as is_abandoned:
                 alive += not is_abandoned
     return alive
 

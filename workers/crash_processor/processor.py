@@ -119,7 +119,7 @@ class Processor:
     def _process(self, crash_id: str, claim: Claim) -> None:
         stages = Stages(claim.wall_ns, claim.cpu_ns)
         try:
-            processed = self._processed(crash_id, stages)
+            processed = self._process_crash(crash_id, stages)
             self._save(crash_id, processed, stages)
         except CrashNotFoundError as error:
             claim.reject(str(error))
@@ -141,7 +141,7 @@ class Processor:
             if is_ours:
                 self._count(stages, is_done=True)
 
-    def _processed(self, crash_id: str, stages: Stages) -> dict[str, Any]:
+    def _process_crash(self, crash_id: str, stages: Stages) -> dict[str, Any]:
         options = self._options
         started = datetime.now(UTC)
         stages.waiting_ns += self._wait(options.fetch_delay_ms, crash_id, "fetch")
@@ -156,7 +156,7 @@ class Processor:
             stages.finish("stackwalk")
         finally:
             dump.unlink(missing_ok=True)
-        analysis = self._analysed(ended, processed, stages)
+        analysis = self._analyse(ended, processed, stages)
         stages.finish("analyse")
         return {
             "uuid": crash_id,
@@ -190,7 +190,7 @@ class Processor:
             raise OutOfTimeError
         return ended
 
-    def _analysed(self, ended: Ended | None, processed: dict[str, Any], stages: Stages) -> Analysis:
+    def _analyse(self, ended: Ended | None, processed: dict[str, Any], stages: Stages) -> Analysis:
         """Repeat the analysis until the Python CPU of the item reaches `python_cost_ms`.
 
         The later saving and acknowledging are assumed to cost the same as for the previous item.

@@ -66,12 +66,12 @@ def run(options: Options) -> None:
 def _run_until_stopped(manager: TaskManager, processor: Processor, options: Options) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: manager.stop())
-    _say(f"{type(manager).__name__}, {options.number_of_threads} threads, spool {options.fs_root}")
+    _log(f"{type(manager).__name__}, {options.number_of_threads} threads, spool {options.fs_root}")
     started_s = time.monotonic()
     try:
         manager.blocking_start()
     finally:
-        _say(_summary(processor, time.monotonic() - started_s))
+        _log(_summary(processor, time.monotonic() - started_s))
 
 
 def _summary(processor: Processor, elapsed_s: float) -> str:
@@ -89,7 +89,7 @@ def _summary(processor: Processor, elapsed_s: float) -> str:
     return f"{text}; per item: {shares}"
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"crash-processor: {text}\n")
     sys.stderr.flush()
 

@@ -149,21 +149,21 @@ def frames_signature(frames: Sequence[Mapping[str, Any]]) -> str:
     for name in names:
         if _IRRELEVANT.fullmatch(name):
             continue
-        if not parts or _trimmed(parts[-1]) != _trimmed(name):
+        if not parts or _trim_module(parts[-1]) != _trim_module(name):
             parts.append(name)
         if not _PREFIX.fullmatch(name) or len(parts) >= _MAX_FRAMES:
             break
     return " | ".join(_joined_modules(parts) or names[:1])
 
 
-def _trimmed(name: str) -> str:
+def _trim_module(name: str) -> str:
     match = _TRIMMED_MODULE.fullmatch(name)
     return match["module"] if match else name
 
 
 def _joined_modules(parts: Sequence[str]) -> list[str]:
     """Remove the offsets of inner frames without symbols, which differ with every build of a module."""
-    return [_trimmed(part) for part in parts[:-1]] + list(parts[-1:])
+    return [_trim_module(part) for part in parts[:-1]] + list(parts[-1:])
 
 
 def crash_signature(

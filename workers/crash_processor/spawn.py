@@ -87,7 +87,7 @@ def run_child(
         OSError: the command cannot be started.
     """
     with contextlib.ExitStack() as ours:
-        out, err, pid = _started(STARTS[spawn_path], command, ours)
+        out, err, pid = _start(STARTS[spawn_path], command, ours)
         deadline = _Deadline(time.monotonic() + timeout_s, stop)
         chunks: dict[int, list[bytes]] = {out: [], err: []}
         try:
@@ -101,7 +101,7 @@ def run_child(
     return Ended(os.waitstatus_to_exitcode(status), stdout, stderr, cpu_ns, killed)
 
 
-def _started(
+def _start(
     start: Callable[[Sequence[str], int, int], int], command: Sequence[str], ours: contextlib.ExitStack
 ) -> tuple[int, int, int]:
     """Start a child; return the descriptors of its stdout and stderr, closed with *ours*, and its pid."""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 from .errors import CrashNotFoundError, InputError, StorageError
 from .options import Options
-from .presence import Presence, abandoned
+from .presence import Presence, abandoned_folders
 
 CRASHES, PROCESSED, TEMPORARY = "crashes", "processed", "tmp"
 RAW_CRASH = "raw_crash.json"
@@ -75,7 +75,7 @@ class FileSystemCrashStorage:
         try:
             self._processed.mkdir(exist_ok=True)
             self._presence = Presence(temporary)
-            for folder in abandoned(temporary):
+            for folder in abandoned_folders(temporary):
                 for left in folder.glob("*.dump"):
                     left.unlink(missing_ok=True)
         except OSError as error:
@@ -123,7 +123,7 @@ class FileSystemCrashStorage:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
             raise StorageError(f"cannot save {crash_id}: {error.strerror}") from error
-        self._count_saved()
+        self._count_result()
 
     def close(self) -> None:
         """Remove temporary files, results beyond ``keep_results``, and incomplete ones left by a kill."""
@@ -133,7 +133,7 @@ class FileSystemCrashStorage:
             left.unlink(missing_ok=True)
         self._presence.close()
 
-    def _count_saved(self) -> None:
+    def _count_result(self) -> None:
         if self._keep_results is None:
             return
         with self._saved_lock:

@@ -93,14 +93,14 @@ class TaskManager:
         return False
 
     def _do(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self._guarded(self.task_func, args, kwargs)
+        self._call(self.task_func, args, kwargs)
 
     def _give_back(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if self.unstarted_func is not None:
-            self._guarded(self.unstarted_func, args, kwargs)
+            self._call(self.unstarted_func, args, kwargs)
 
     @staticmethod
-    def _guarded(function: TaskFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def _call(function: TaskFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Call *function*; write the traceback of an error to stderr, so that other jobs continue."""
         try:
             function(*args, **kwargs)

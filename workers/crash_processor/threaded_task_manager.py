@@ -102,11 +102,11 @@ class ThreadedTaskManager(TaskManager):
             while self._n_running and not self.stop_event.is_set():
                 self._bell.wait()
         if self.stop_event.is_set():
-            self._give_back_queued()
+            self._return_queued()
             self._room.release()  # the queuing thread may wait for room
         for thread in started:
             thread.join()
-        self._give_back_queued()
+        self._return_queued()
         if self._source_error is not None:
             raise self._source_error
 
@@ -160,7 +160,7 @@ class ThreadedTaskManager(TaskManager):
         if ended:
             self._bell.ring()
 
-    def _give_back_queued(self) -> None:
+    def _return_queued(self) -> None:
         ends = 0
         try:
             while True:

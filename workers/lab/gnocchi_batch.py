@@ -30,7 +30,7 @@ N_LOOKS = 20_000  #: timings of 2000 rounds each, about a second in all
 AT_LEAST = 20  #: least number of timed batches, for any duration
 
 
-def rounds_that_take(work_us: float) -> int:
+def rounds_to_take(work_us: float) -> int:
     """Return the number of rounds of `work` that take *work_us*, by the least of many short timings."""
     n = 2_000
     best_s = min(_took_s(lambda: work(n)) for _ in range(N_LOOKS))
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="the same, as --calibrate prints it; goes before it")
     parser.add_argument("--seconds", type=float, default=3.0, help="of timed batches")
     asked = parser.parse_args()
-    n_rounds = asked.rounds or rounds_that_take(asked.work_us)
+    n_rounds = asked.rounds or rounds_to_take(asked.work_us)
     if asked.calibrate:
         sys.stdout.write(json.dumps({"rounds": n_rounds}) + "\n")
         return

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from gnocchi_batch import (  # type: ignore[import-not-found]  # beside this file, as it runs
     N_SERIES,
     SERIES,
-    rounds_that_take,
+    rounds_to_take,
     work,
 )
 from gnocchi_stores import Store, store_of  # type: ignore[import-not-found]
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="of a pool")
     parser.add_argument("--work-us", type=float, default=6.75, help="between reading and writing")
     asked = parser.parse_args()
-    n_rounds = rounds_that_take(asked.work_us)
+    n_rounds = rounds_to_take(asked.work_us)
     signal.signal(signal.SIGTERM, end)  # no signal mask, which servers would inherit
     with store_of(asked.target, asked.delay_us) as store:
         run_until_stopped(lambda stopped: work_on(store, asked.pool, asked.threads, n_rounds, stopped))

@@ -56,9 +56,9 @@ class Work:
     def that_takes(cls, unit: Callable[[int], None], step_s: float) -> Work:
         """Return a step that takes *step_s* seconds of CPU time, by the least of many timings."""
         work = cls(unit, 64)
-        while work._timed(work.units) < CALIBRATE_S:
+        while work._time(work.units) < CALIBRATE_S:
             work.units *= 2
-        least_s = min(work._timed(work.units) for _ in range(N_LOOKS))
+        least_s = min(work._time(work.units) for _ in range(N_LOOKS))
         return cls(unit, max(1, round(work.units * step_s / least_s)))
 
     def __call__(self) -> None:
@@ -67,9 +67,9 @@ class Work:
 
     def cpu_s(self, n_steps: int) -> float:
         """Return the CPU seconds of *n_steps* steps, the least of a few timings."""
-        return min(self._timed(self.units, n_steps) for _ in range(N_TIMED))
+        return min(self._time(self.units, n_steps) for _ in range(N_TIMED))
 
-    def _timed(self, units: int, n_times: int = 1) -> float:
+    def _time(self, units: int, n_times: int = 1) -> float:
         begun_s = time.thread_time()
         for _ in range(n_times):
             self._unit(units)
@@ -132,7 +132,7 @@ class Batch:
 
     def scheduled(self, jobs: Sequence[Sleeps]) -> None:
         """Run single steps in as many threads as cores; an event loop does the sleeps."""
-        asyncio.run(self._scheduled(jobs))
+        asyncio.run(self._run_steps(jobs))
 
     def _in_threads(self, jobs: Sequence[Sleeps], permit: AbstractContextManager[object]) -> None:
         threads = [threading.Thread(target=self._job, args=(sleeps, permit)) for sleeps in jobs]
@@ -153,9 +153,9 @@ class Batch:
             if sleep_s:
                 time.sleep(sleep_s)
             due_s = ended_s + sleep_s
-        self._done(waits_s, time.thread_time() - cpu_s)
+        self._count(waits_s, time.thread_time() - cpu_s)
 
-    async def _scheduled(self, jobs: Sequence[Sleeps]) -> None:
+    async def _run_steps(self, jobs: Sequence[Sleeps]) -> None:
         loop = asyncio.get_running_loop()
 
         def step() -> None:
@@ -171,7 +171,7 @@ class Batch:
                 if sleep_s:
                     await asyncio.sleep(sleep_s)
                 due_s = ended_s + sleep_s
-            self._done(waits_s, 0.0)
+            self._count(waits_s, 0.0)
 
         with ThreadPoolExecutor(self.n_cores) as pool:
             await asyncio.gather(*map(job, jobs))
@@ -179,7 +179,7 @@ class Batch:
     def _count_threads(self) -> None:
         self.n_threads = max(self.n_threads, threading.active_count() - 2)
 
-    def _done(self, waits_s: list[float], cpu_s: float) -> None:
+    def _count(self, waits_s: list[float], cpu_s: float) -> None:
         with self._lock:
             self.n_done += 1
             self.cpu_s += cpu_s

@@ -76,7 +76,7 @@ class Jobs:
 
     def scheduled(self) -> None:
         """Run single steps in as many threads as cores; an event loop does the sleeps."""
-        asyncio.run(self._scheduled())
+        asyncio.run(self._run_steps())
 
     def _job(self, permit: AbstractContextManager[object]) -> None:
         for sleep_s in self._next_sleeps():
@@ -85,7 +85,7 @@ class Jobs:
             if sleep_s:
                 time.sleep(sleep_s)
 
-    async def _scheduled(self) -> None:
+    async def _run_steps(self) -> None:
         loop = asyncio.get_running_loop()
 
         async def jobs(slot: counter.Slot) -> None:

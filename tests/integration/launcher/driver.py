@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.host_lock import box_held
+from tuner.adapters.host_lock import hold_host
 from tuner.adapters.supervisord.launcher import SupervisordLauncher
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.service import ServiceSpec
@@ -29,7 +29,7 @@ def main(how: str, layout: str, *command: str) -> None:
     (scratch / "file").touch()
     spec = ServiceSpec("driven", command, stop_wait_s=1.0)
     with (
-        box_held("driven") as lock,
+        hold_host("driven") as lock,
         SupervisordLauncher(
             spec,
             cores=2,

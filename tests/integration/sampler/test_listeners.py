@@ -16,7 +16,7 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.listeners import Listeners
 from tuner.adapters.proc.procfs import ProcSampler
 from tuner.bootstrap.configs import settings_of
-from tuner.bootstrap.parts.services import backends_found
+from tuner.bootstrap.parts.services import backend_finder
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.text.address import BackendAddress, backend_addresses
 
@@ -120,6 +120,6 @@ def test_the_users_own_names_go_before_what_is_found(tmp_path: Path, backends: s
         assert settings.service.kind == "script"
         spec = ServiceSpec("jobs", settings.service.command, settings.service.environment)
 
-        found = backends_found(settings, spec, lambda *_: None)()
+        found = backend_finder(settings, spec, lambda *_: None)()
 
     assert found == ({process.pid} if expected else frozenset())

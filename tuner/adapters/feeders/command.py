@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tuner.adapters.processes.log_tail import last_lines, truncate_log
-from tuner.adapters.processes.signals import ending_in_words, exit_code_of, signals_held
+from tuner.adapters.processes.signals import delay_signals, ending_in_words, exit_code_of
 from tuner.adapters.supervisord.config import Job, shim_command
 from tuner.adapters.supervisord.sweep import started_ticks, sweep
 from tuner.config.feeders import FeederSettings
@@ -104,7 +104,7 @@ class CommandFeeder:
             ).write(job)
             carried = {"TUNER_PARENT_PID": str(os.getpid()), _FEEDER_ID: self._marker}
             try:
-                with signals_held():
+                with delay_signals():
                     self._process = subprocess.Popen(
                         shim_command(str(job)), env={**os.environ, **carried}, pass_fds=self._descriptors
                     )

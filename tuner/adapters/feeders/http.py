@@ -103,37 +103,37 @@ class HttpFeederSettings(FeederSettings):
 
     @field_validator("body_file", "requests")
     @classmethod
-    def _is_a_file(cls, value: Any) -> Any:
+    def _check_file(cls, value: Any) -> Any:
         return value if value is None else check_file(value)
 
     @field_validator("arrivals", mode="before")
     @classmethod
-    def _known_arrivals(cls, value: Any) -> Any:
+    def _check_arrivals(cls, value: Any) -> Any:
         if value is not None and value not in ARRIVALS:
             raise ValueError(f"{value} is none of {', '.join(ARRIVALS)}{nearest(str(value), ARRIVALS)}")
         return value
 
     @field_validator("arrivals", "max_outstanding")
     @classmethod
-    def _belongs_to_a_rate(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_rate(cls, value: Any, info: ValidationInfo) -> Any:
         if value is not None and info.data.get("rate", 0) is None:
             raise ValueError("belongs to a rate, and there is none")
         return value
 
     @field_validator("rate")
     @classmethod
-    def _one_kind_of_loop(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_clients_or_rate(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, float) and info.data.get("clients") is not None:
             raise ValueError("name clients (closed loop) or a rate (open loop), not both")
         return value
 
     @model_validator(mode="before")
     @classmethod
-    def _a_number_is_of_clients(cls, section: Any, info: ValidationInfo) -> Any:
+    def _check_clients(cls, section: Any, info: ValidationInfo) -> Any:
         return with_clients(section, is_kept=info.mode == "json")
 
     @model_validator(mode="after")
-    def _one_source_of_requests(self) -> Self:
+    def _check_source(self) -> Self:
         if self.body is not None and self.body_file is not None:
             raise ValueError("name body or body_file, not both")
         one = self.body is not None or self.body_file is not None or self.method != "GET"

@@ -65,12 +65,12 @@ class QueueFeederSettings(FeederSettings):
 
     @field_validator("sample")
     @classmethod
-    def _is_a_file(cls, value: Any) -> Any:
+    def _check_file(cls, value: Any) -> Any:
         return check_file(value)
 
     @field_validator("form", mode="before")
     @classmethod
-    def _known_form(cls, value: Any) -> Any:
+    def _check_form(cls, value: Any) -> Any:
         try:
             return check_form(str(value))
         except ConfigError as error:
@@ -78,7 +78,7 @@ class QueueFeederSettings(FeederSettings):
 
     @field_validator("url")
     @classmethod
-    def _form_is_known_there(cls, url: str, info: ValidationInfo) -> str:
+    def _check_form_at_url(cls, url: str, info: ValidationInfo) -> str:
         try:
             check_form_at(info.data.get("form", FORMS_ON_RABBITMQ[0]), url)
         except ConfigError as error:
@@ -87,7 +87,7 @@ class QueueFeederSettings(FeederSettings):
 
     @field_validator("depth", mode="before")
     @classmethod
-    def _a_number_or_auto(cls, value: Any) -> Any:
+    def _check_number_or_auto(cls, value: Any) -> Any:
         if value == "auto":
             return value
         if isinstance(value, bool) or re.fullmatch(r"[1-9][0-9]{0,8}", str(value)) is None:
@@ -194,7 +194,7 @@ class QueueFeeder:
             with _asking():
                 _claim_patiently(queue)
             try:
-                yield from self._filled(layout)
+                yield from self._run_feeder(layout)
             except BaseException as error:
                 self._release(queue, layout, is_told=True)  # report the first error
                 if self._was_away and type(error) is MeasurementError:  # the service met the same failure
@@ -295,7 +295,7 @@ class QueueFeeder:
     def _state(self) -> State | None:
         return read_state(self._state_path)
 
-    def _filled(self, layout: Layout) -> Iterator[None]:
+    def _run_feeder(self, layout: Layout) -> Iterator[None]:
         with ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="feed-", dir=self._scratch))
             pausing = stack.enter_context(closing(PausedProcess(f"the feeder of {self._fed.queue}")))

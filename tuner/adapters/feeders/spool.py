@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
+from tuner.adapters.processes.signals import ending_in_words, run_in_process_group
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
 
@@ -105,7 +105,7 @@ class SpoolFeeder:
 
     def _fill(self) -> None:
         try:
-            with running_in_own_group(
+            with run_in_process_group(
                 self._fill_command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

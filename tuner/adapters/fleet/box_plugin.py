@@ -89,7 +89,7 @@ class BoxPlugin(WorkerPlugin):
         with self._lock:
             self._makings[key] = None
         try:
-            making = self._begun(key, asked)
+            making = self._begin_order(key, asked)
             for n, frame in enumerate(making.frames(), start=1) if making else ():
                 worker.log_event(topic, OrderEvent(order, n - 1, frame).event())
             why = making.problem() if making else self._refuses
@@ -103,7 +103,7 @@ class BoxPlugin(WorkerPlugin):
                 self._finishing.discard(key)
             worker.log_event(topic, OrderEvent(order, n, None, why).event())
 
-    def _begun(self, key: str, asked: bytes) -> Making | None:
+    def _begin_order(self, key: str, asked: bytes) -> Making | None:
         with self._lock:
             if self._refuses is not None or key in self._unwanted:
                 return None

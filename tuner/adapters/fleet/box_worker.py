@@ -73,7 +73,7 @@ class BoxWorker:
         with tempfile.TemporaryDirectory(prefix="tuner-box-") as folder:
             pause_s = _FIRST_PAUSE_S
             while not self._ends.is_set():
-                if await self._is_there() and await self._served(folder):
+                if await self._is_there() and await self._serve_until_gone(folder):
                     pause_s = _FIRST_PAUSE_S
                 await self._pause(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -94,11 +94,11 @@ class BoxWorker:
         try:
             await answer_of(self._address, self._security)
         except OSError as error:
-            self._say_once(f"Waiting for the scheduler at {self._address}: {error}")
+            self._print_once(f"Waiting for the scheduler at {self._address}: {error}")
             return False
         return True
 
-    async def _served(self, folder: str) -> bool:
+    async def _serve_until_gone(self, folder: str) -> bool:
         """Join, and stay until either end is gone; return False if it could not join."""
         worker = _DaskWorker(
             self._address,
@@ -116,7 +116,7 @@ class BoxWorker:
         try:
             await asyncio.wait_for(worker, _CLOSES_WITHIN_S)
         except (RuntimeError, OSError, TimeoutError) as error:
-            self._say_once(self._why_not_in(error))
+            self._print_once(self._why_not_in(error))
             with contextlib.suppress(OSError, RuntimeError, TimeoutError):
                 await worker.close(timeout=1)
             return False
@@ -155,7 +155,7 @@ class BoxWorker:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ends.wait(), seconds)
 
-    def _say_once(self, text: str) -> None:
+    def _print_once(self, text: str) -> None:
         if text != self._said:
             self._say(text)
         self._said = text

@@ -23,7 +23,7 @@ from distributed import Client, Future
 from tuner.adapters.clock import SystemClock, VirtualClock
 from tuner.adapters.fleet.box_plugin import describe, key_of, make_order
 from tuner.adapters.fleet.frames import Frame, OrderEvent, parse_event
-from tuner.adapters.fleet.ledger import Ledger, Looking, Seen, say_finish
+from tuner.adapters.fleet.ledger import Ledger, Looking, Seen, send_finish
 from tuner.core.domain.fleet import BoxFacts, Lost, News, Order
 from tuner.core.errors import MeasurementError, TunerError
 from tuner.ports import Clock
@@ -86,7 +86,7 @@ class DaskFleet:
             address, security=security, timeout=PATIENCE, set_as_default=False, name="tuner"
         )
         self._looking = Looking(self._client)
-        self._watch = threading.Thread(target=self._watched, name="fleet", daemon=True)
+        self._watch = threading.Thread(target=self._watch_workers, name="fleet", daemon=True)
 
     def __enter__(self) -> DaskFleet:
         self._look_around()  # raises if something is wrong with the scheduler
@@ -113,7 +113,7 @@ class DaskFleet:
         while not self._pending:
             left_s = until_s - self._clock.monotonic_s()
             if not self._take(max(0.0, left_s)) and left_s <= 0:
-                self._check_that_somebody_looks()
+                self._check_listing_is_recent()
                 return None
         return self._pending.popleft()
 
@@ -170,7 +170,7 @@ class DaskFleet:
                 raise MeasurementError(event, hint="Start it again (tuner fleet scheduler), then --resume.")
         return what
 
-    def _check_that_somebody_looks(self) -> None:
+    def _check_listing_is_recent(self) -> None:
         """Raise an error if the listing of workers is overdue: a scheduler that hangs keeps its
         connections.
         """
@@ -218,7 +218,7 @@ class DaskFleet:
 
     # ------------------------------------------------------------------ in other threads
 
-    def _watched(self) -> None:
+    def _watch_workers(self) -> None:
         while not self._closing.is_set():
             try:
                 self._look_around()
@@ -240,7 +240,7 @@ class DaskFleet:
         self._client.subscribe_topic(self._topic, self._event)
         self._came.put(("look", found))
         if self._finishing.is_set() and self._to_finish:
-            self._say_finish()
+            self._send_finish()
 
     def _event(self, event: tuple[float, Any]) -> None:
         reported = parse_event(event[1])
@@ -250,11 +250,11 @@ class DaskFleet:
     def _look(self) -> list[Seen]:
         return [replace(one, facts=self._facts_of(one.facts)) for one in self._looking.boxes()]
 
-    def _say_finish(self) -> None:
+    def _send_finish(self) -> None:
         keys_of: dict[str, list[str]] = {}
         for order, address in self._to_finish.items():
             keys_of.setdefault(address, []).append(key_of(self._topic, order))
-        self._client.run_on_scheduler(say_finish, keys_of)
+        self._client.run_on_scheduler(send_finish, keys_of)
         self._to_finish = {}  # sending it twice does no harm, not sending it does
 
 

@@ -175,8 +175,8 @@ class Lifeline:
         Raises:
             EOFError: the worker ended before it sent one.
         """
-        (length,) = LENGTH.unpack(self._read(LENGTH.size))
-        return pickle.loads(self._read(length))
+        (length,) = LENGTH.unpack(self._read_bytes(LENGTH.size))
+        return pickle.loads(self._read_bytes(length))
 
     def watch(self) -> None:
         """From now on end this process by SIGTERM if the worker is gone, or one of the two was suspended."""
@@ -241,7 +241,7 @@ class Lifeline:
             except BrokenPipeError:
                 return  # the watch detects that the worker is gone
 
-    def _read(self, n: int) -> bytes:
+    def _read_bytes(self, n: int) -> bytes:
         found = b""
         while len(found) < n:
             piece = os.read(self._orders, n - len(found))

@@ -262,7 +262,7 @@ def describe_workers(workers: Set[str], dask_scheduler: Any) -> dict[str, Any]:
     }
 
 
-def say_finish(keys_of: Mapping[str, list[str]], dask_scheduler: Any) -> None:
+def send_finish(keys_of: Mapping[str, list[str]], dask_scheduler: Any) -> None:
     """Ask workers, by address, to end orders after the current window; runs in the scheduler.
 
     The request takes the way of orders: it waits for no host, and reaches hosts behind a tunnel.

@@ -88,7 +88,7 @@ class Client:
     def give_up(self) -> None:
         """Count a timeout, and close the connection."""
         self._drop()
-        self._failed("timeout")
+        self._fail("timeout")
 
     def close(self) -> None:
         """Close the connection; a request under way is not counted."""
@@ -121,7 +121,7 @@ class Client:
             self._is_retry = True
             self._go()
         else:
-            self._failed(kind)
+            self._fail(kind)
 
     def _go(self) -> None:
         if self._request is None:
@@ -148,7 +148,7 @@ class Client:
                 )
         except OSError:  # counted by kind; the wait for the first answer reports details
             self._connecting = None
-            self._failed("refused")
+            self._fail("refused")
             return
         self._connecting = None
         self._go()
@@ -162,7 +162,7 @@ class Client:
         if connection is not None:
             connection.abort()
 
-    def _failed(self, kind: str) -> None:
+    def _fail(self, kind: str) -> None:
         self._request = None
         self._totals.failed(kind, time.monotonic_ns())
         self._totals.ended(self._number)

@@ -97,13 +97,13 @@ class FirstAnswer:
             left_s = ends_s - time.monotonic()
             if left_s <= 0:
                 said = came or "nothing"
-                raise NoAnswerError(f"{_named(place)} did not answer within {order.wait_s:g} s: {said}")
+                raise NoAnswerError(f"{_name_of(place)} did not answer within {order.wait_s:g} s: {said}")
             if (found := self._next_place()) is None:
                 await asyncio.sleep(_TRY_EVERY_S)
                 continue
             place = found
             is_otherwise = False
-            slow = f"{_named(place)} has not answered for more than {_SLOW_S:g} s"
+            slow = f"{_name_of(place)} has not answered for more than {_SLOW_S:g} s"
             slowly = asyncio.get_running_loop().call_later(_SLOW_S, self._write_problem, slow)
             try:
                 async with asyncio.timeout(min(left_s, order.timeout_s)):
@@ -120,11 +120,11 @@ class FirstAnswer:
             finally:
                 slowly.cancel()
             came += self._listens_elsewhere(place)
-            self._write_problem(f"{_named(place)} did not answer: {came}{self._note}")
+            self._write_problem(f"{_name_of(place)} did not answer: {came}{self._note}")
             if is_otherwise:
                 await self._speak_otherwise(place)
                 came += self._note
-                self._write_problem(f"{_named(place)} did not answer: {came}")
+                self._write_problem(f"{_name_of(place)} did not answer: {came}")
             await asyncio.sleep(_TRY_EVERY_S)
 
     def _next_place(self) -> Place | None:
@@ -234,7 +234,7 @@ def _in_the_clear(place: Place) -> Place:
     return replace(place, is_tls=False)
 
 
-def _named(place: Place) -> str:
+def _name_of(place: Place) -> str:
     return place.host if place.is_socket else place.url
 
 

@@ -178,7 +178,7 @@ class Generator:
 
     async def _first_answer(self) -> bool:
         """Try until the service answers; return False if there is nothing to send."""
-        request = self._taken()
+        request = self._take_request()
         if request is None:
             return False
         order = self._order
@@ -209,7 +209,7 @@ class Generator:
         if self._gate.is_shut:
             self._held.append(client)
             return
-        request = None if self._is_stopping else self._taken()
+        request = None if self._is_stopping else self._take_request()
         if request is None:
             self._end_if_done()
             return
@@ -233,7 +233,7 @@ class Generator:
         is_beginning = self._waiting is not None and not self._waiting.done()
         return is_beginning or any(client.is_busy for client in self._clients)
 
-    def _ended(self, client: Client, failure: str | None) -> None:
+    def _on_end(self, client: Client, failure: str | None) -> None:
         self._follow_up(client, failure)
         if self._gate.is_shut:
             self._gate.look()
@@ -273,7 +273,7 @@ class Generator:
             shut_ns = self._gate.shut_ns
             now_ns = time.monotonic_ns()
             while due_ns <= now_ns and not self._is_stopping:
-                request = self._taken()
+                request = self._take_request()
                 if request is None:
                     break
                 if self._idle or len(self._clients) < n_clients_most:
@@ -333,11 +333,11 @@ class Generator:
         addresses = ((self._order.host, self._order.port), *self._order.others)
         host, port = addresses[number % len(addresses)]
         tls = None if self._tls is None else (self._tls, self._name if number % len(addresses) == 0 else host)
-        client = Client(host, port, self._totals, number, self._ended, reuse=reuse, tls=tls)
+        client = Client(host, port, self._totals, number, self._on_end, reuse=reuse, tls=tls)
         self._clients.add(client)
         return client
 
-    def _taken(self) -> Request | None:
+    def _take_request(self) -> Request | None:
         """Return the next request, or None when all are sent."""
         if self._n_left is not None:
             if self._n_left == 0:

@@ -64,7 +64,7 @@ class Workers:
                     return found
             except NetlinkError:
                 self._is_searched = False
-        listed, _ = self._listed(peers)
+        listed, _ = self._list_sockets(peers)
         self._is_searched = self._is_searched and not listed  # the kernel has no lookup for TCP
         return listed
 
@@ -75,10 +75,10 @@ class Workers:
                 return listening_inodes(self._ports)
             except NetlinkError:
                 self._is_searched = False
-        _, listening = self._listed(frozenset())
+        _, listening = self._list_sockets(frozenset())
         return listening
 
-    def _listed(self, peers: Set[Peer]) -> tuple[dict[Peer, bytes], Set[bytes]]:
+    def _list_sockets(self, peers: Set[Peer]) -> tuple[dict[Peer, bytes], Set[bytes]]:
         """Return the inodes of the service's sockets, connected and listening, from lists of all sockets."""
         if not self._ports:
             try:

@@ -62,7 +62,7 @@ class MetricsFile:
                 f"invalid --metrics-file {path}: node_exporter reads only *.prom files",
                 hint=f"Use {path.name}.prom, in the folder of its --collector.textfile.directory.",
             )
-        _check_ours(path)
+        _check_written_by_tuner(path)
         self._registry, self._path, self._warn = registry_of(figures), path, warn
         self._temporary = path.with_name(f".{path.name}.{os.getpid()}")
         self._written_s = float("-inf")
@@ -88,7 +88,7 @@ class MetricsFile:
         """Do nothing: written with the next figures."""
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002, D102
-        self._write_now_and_then()
+        self._write_if_due()
 
     def sampled(  # noqa: D102
         self,
@@ -98,7 +98,7 @@ class MetricsFile:
         sample: Sample,  # noqa: ARG002
         items_per_s: float,  # noqa: ARG002
     ) -> None:
-        self._write_now_and_then()
+        self._write_if_due()
 
     def window_taken(  # noqa: D102
         self,
@@ -127,7 +127,7 @@ class MetricsFile:
                 self._is_told = True
                 self._warn(*metrics_file(self._path, error.strerror))
 
-    def _write_now_and_then(self) -> None:
+    def _write_if_due(self) -> None:
         if time.monotonic() - self._written_s >= EVERY_S:
             self.write()
 
@@ -142,7 +142,7 @@ class MetricsFile:
             raise
 
 
-def _check_ours(path: Path) -> None:
+def _check_written_by_tuner(path: Path) -> None:
     """Raise ConfigError if *path* is a file that tuner did not write."""
     try:
         if path.exists() and not path.is_file():  # opening a pipe would wait for its writer

@@ -247,14 +247,14 @@ class _Families:
         return self._gauge(name, text, [({}, value)])
 
     def _gauge(self, name: str, text: str, samples: Iterable[Labelled]) -> GaugeMetricFamily:
-        labels, values = self._known(samples)
+        labels, values = self._known_samples(samples)
         family = GaugeMetricFamily(name, text, labels=labels, unit=_unit(name))
         for of, value in values:
             family.add_metric(of, value)
         return family
 
     def _counter(self, name: str, text: str, samples: Iterable[Labelled]) -> CounterMetricFamily:
-        labels, values = self._known(samples)
+        labels, values = self._known_samples(samples)
         family = CounterMetricFamily(name, text, labels=labels, unit=_unit(name))
         for of, value in values:
             family.add_metric(of, value)
@@ -265,7 +265,7 @@ class _Families:
         family.add_metric(list(self._common.values()), {key: _clean(value) for key, value in facts.items()})
         return family
 
-    def _known(self, samples: Iterable[Labelled]) -> tuple[list[str], list[tuple[list[str], float]]]:
+    def _known_samples(self, samples: Iterable[Labelled]) -> tuple[list[str], list[tuple[list[str], float]]]:
         """Return the label names, and for each sample with a value its label values and the value."""
         seen = [(labels, value) for labels, value in samples if value is not None and isfinite(value)]
         own = [name for name in (seen[0][0] if seen else ()) if name not in self._common]

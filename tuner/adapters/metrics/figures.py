@@ -132,7 +132,7 @@ class StudyFigures:
     ) -> None:
         if block != self._asked_in_block:  # results change when a block has ended
             self._asked_in_block = block
-            self._ask_what_is_known()
+            self._update_known()
         with self._updating():
             self.nows[self._on] = Now("starting", layout, block)
             self.remaining_s = remaining_s
@@ -197,7 +197,7 @@ class StudyFigures:
     def end(self, *, as_planned: bool) -> None:
         """Record the end of the study; *as_planned*: the strategy may be called a last time."""
         if as_planned:
-            self._ask_what_is_known()
+            self._update_known()
         with self._updating():
             self.nows = {box: Now("ended", None, now.block) for box, now in self.nows.items()}
             self.remaining_s = None
@@ -208,7 +208,7 @@ class StudyFigures:
             self.reported_wall_s = self._wall_s()
             yield
 
-    def _ask_what_is_known(self) -> None:
+    def _update_known(self) -> None:
         known = self._ask()
         with self._lock:
             self.known = known

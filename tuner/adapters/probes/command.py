@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
-from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
+from tuner.adapters.processes.signals import ending_in_words, run_in_process_group
 from tuner.config.fields import Command, LongerThanZero
 from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
@@ -58,7 +58,7 @@ def run(
         MeasurementError: it cannot be run, takes longer than *timeout_s* or prints more than *most_bytes*.
     """
     try:
-        with running_in_own_group(
+        with run_in_process_group(
             command,
             executable=program,
             stdin=subprocess.DEVNULL,
@@ -98,7 +98,7 @@ def _heard(
             # when it has ended, read the rest of both pipes; children that still run may write more, which is
             # ignored
             for descriptor in said if ended in ready else ready:
-                part = _read(descriptor)
+                part = _read_pipe(descriptor)
                 said[descriptor] += part
                 if not part:
                     with suppress(KeyError):  # closed before it ended
@@ -113,7 +113,7 @@ def _heard(
         os.close(ended)
 
 
-def _read(descriptor: int) -> bytes:
+def _read_pipe(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, _PIPE_BYTES)
     except BlockingIOError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tuner.adapters.processes.signals import end_group, ending_in_words, signals_held
+from tuner.adapters.processes.signals import delay_signals, end_group, ending_in_words
 from tuner.adapters.supervisord.config import User
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.figures import parse_json, render_duration
@@ -75,7 +75,7 @@ class Helper:
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # closed in _end()
         self.n_starts += 1
         # its user may have no access to tuner's folder, so it gets an open file descriptor
-        with self._start.program.open("rb") as program, signals_held():
+        with self._start.program.open("rb") as program, delay_signals():
             try:
                 self._process = subprocess.Popen(
                     [*self._start.interpreter, f"/dev/fd/{program.fileno()}"],
@@ -140,14 +140,14 @@ class Helper:
             process.stdin.write(line.encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError as error:
-            raise MeasurementError(self._how_it_ended()) from error
+            raise MeasurementError(self._describe_end()) from error
         while b"\n" not in self._heard:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 took = render_duration(timeout_s)
                 raise MeasurementError(f"{self._name()} did not answer in {took} and was killed")
             if not self._hear(left_s):
-                raise MeasurementError(self._how_it_ended())
+                raise MeasurementError(self._describe_end())
             if len(self._heard) > _MOST_BYTES:
                 raise MeasurementError(f"{self._name()} does not end its line")
         answer, _, self._heard = self._heard.partition(b"\n")
@@ -169,7 +169,7 @@ class Helper:
     def _name(self) -> str:
         return f"the helper {self._start.program.name}"
 
-    def _how_it_ended(self) -> str:
+    def _describe_end(self) -> str:
         process, complaints = self._process, self._complaints
         assert process is not None
         assert complaints is not None

@@ -216,7 +216,7 @@ class LogProbeSettings(ProbeSettings):
 
     @field_validator("files")
     @classmethod
-    def _are_no_folders(cls, files: Any) -> Any:
+    def _check_no_folders(cls, files: Any) -> Any:
         for path in files or ():
             check_no_folder(path)
         if len(set(files or ())) < len(files or ()):

@@ -80,8 +80,8 @@ class PostgresDatabase:
 
         try:
             if self._connection is None:
-                self._connection = self._connected()
-            rows = self._read(self._connection, query)
+                self._connection = self._connect()
+            rows = self._read_rows(self._connection, query)
         except TimeoutError as error:
             self._disconnect()
             took = f"PostgreSQL did not answer within {render_duration(self._timeout_s)}"
@@ -100,7 +100,7 @@ class PostgresDatabase:
             self._disconnect()  # the rest of the answer is not needed
         return rows
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         import psycopg
 
         return psycopg.connect(
@@ -111,7 +111,7 @@ class PostgresDatabase:
             application_name="tuner",
         )
 
-    def _read(self, connection: Connection, query: str) -> list[Row]:
+    def _read_rows(self, connection: Connection, query: str) -> list[Row]:
         """Return the first rows of *query*, at most two, in a transaction that ends with it."""
         from psycopg.pq import ConnStatus
 

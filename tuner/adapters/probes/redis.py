@@ -56,7 +56,7 @@ class TermSettings(Section):
     sign: Literal["plus", "minus"] = "plus"  #: Whether tuner adds or subtracts the number
 
     @model_validator(mode="after")
-    def _asks_for_one_thing(self) -> Self:
+    def _check_one_query(self) -> Self:
         if sum(getattr(self, name) is not None for name in _TERMS) != 1:
             raise ValueError(f"should request one of {', '.join(_TERMS)}")
         return self
@@ -98,7 +98,7 @@ class RedisProbeSettings(ProbeSettings):
 
     @field_validator("fed")
     @classmethod
-    def _belongs_to_what_falls(cls, fed: TermSettings | None, info: ValidationInfo) -> TermSettings | None:
+    def _check_falls(cls, fed: TermSettings | None, info: ValidationInfo) -> TermSettings | None:
         if fed is not None and info.data.get("falls") is False:
             raise ValueError("belongs to a count that falls: set falls to yes")
         return fed

@@ -66,7 +66,7 @@ class SqlProbeSettings(ProbeSettings):
 
     @field_validator("url")
     @classmethod
-    def _file_from_the_config_folder(cls, url: str, info: ValidationInfo) -> str:
+    def _resolve_file(cls, url: str, info: ValidationInfo) -> str:
         """Return *url* as an absolute path; a relative path begins at the folder of the config."""
         if not url.startswith(_SQLITE):
             return url
@@ -230,7 +230,7 @@ class SqliteDatabase:
     ) -> None:
         """Do nothing: no connection is open."""
 
-    def _refuse_what_is_no_file(self) -> None:
+    def _check_regular_file(self) -> None:
         """Raise an error unless the file is a regular file: SQLite would wait for the writer of a pipe for
         ever.
         """
@@ -241,7 +241,7 @@ class SqliteDatabase:
     def rows(self, query: str) -> list[Row]:
         """See ``Database``."""
         deadline_s = time.monotonic() + self._timeout_s
-        self._refuse_what_is_no_file()
+        self._check_regular_file()
         try:
             with closing(sqlite3.connect(self._uri, uri=True, timeout=self._timeout_s)) as connection:
                 connection.isolation_level = None

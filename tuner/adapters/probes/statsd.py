@@ -110,9 +110,9 @@ class StatsdProbe:
                 counting.close()
                 if n_lost := counting.n_lost():
                     self._warn(*packets_lost(layout, n_lost))
-                self._warn_of_passed(layout, counting.tally)
+                self._warn_of_uncounted(layout, counting.tally)
 
-    def _warn_of_passed(self, layout: Layout, tally: StatsdTally) -> None:
+    def _warn_of_uncounted(self, layout: Layout, tally: StatsdTally) -> None:
         """Report the metrics of this launch that were not counted, each kind once in a study."""
         names = " or ".join(repr(one.decode()) for one in tally.totals)
         for passed in _PASSED:

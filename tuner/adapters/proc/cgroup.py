@@ -157,7 +157,7 @@ class Container:
         return container_load(len(self.cpus), has_cgroup=has_cgroup, hidden=self.strangers_hidden)
 
 
-def container_here(
+def find_container(
     proc: Path = Path("/proc"),
     cgroup: Path = Path("/sys/fs/cgroup"),
     affinity: frozenset[int] | None = None,
@@ -175,10 +175,10 @@ def container_here(
     if namespace == _FIRST_PID_NAMESPACE:
         return None
     cpus = frozenset(os.sched_getaffinity(0)) if affinity is None else affinity
-    return Container(own_cgroup(proc, cgroup), cpus, _strangers_hidden(proc, cpus))
+    return Container(own_cgroup(proc, cgroup), cpus, _why_stat_unusable(proc, cpus))
 
 
-def _strangers_hidden(proc: Path, cpus: frozenset[int]) -> str:
+def _why_stat_unusable(proc: Path, cpus: frozenset[int]) -> str:
     """Return why /proc/stat of *cpus* is unusable, or "".
 
     lxcfs renumbers CPUs (cpu1 may be CPU 5). In gVisor all CPU times are 0, so all time would count as used.

@@ -23,7 +23,7 @@ from tuner.adapters.proc.process_tree import (
     ProcessStat,
     ProcessTable,
     parse_stat,
-    read_shown,
+    read_if_visible,
 )
 from tuner.core.domain.layout import Computing, Layout, LoadedPools, Pool, loaded_pools
 
@@ -119,7 +119,7 @@ class ItemThreads:
         in_process, self._in_process = self._in_process, {}
         for worker in workers:
             threads, grown = self._look_at(worker, known)
-            self._left_ns += self._not_read(worker, grown, in_process)
+            self._left_ns += self._unread_ns(worker, grown, in_process)
             at_work = self._at_work[worker.pid] = threads_at_work(
                 {thread: (one.recent_ns, one.recent_turns, one.began) for thread, one in threads.items()},
                 shape,
@@ -154,7 +154,7 @@ class ItemThreads:
         threads = self._threads.get((worker.pid, worker.started_ticks), {}) if self._is_told else {}
         return {thread: ThreadClock(one.ran_ns, one.waited_ns) for thread, one in threads.items()}
 
-    def _not_read(
+    def _unread_ns(
         self,
         process: ProcessStat,
         grown: Mapping[int, tuple[int, int]],
@@ -175,7 +175,7 @@ class ItemThreads:
         named, pid = (process.pid, process.started_ticks), process.pid
         before, grown = known.get(named, {}), {}
         threads = self._threads[named] = {}
-        for thread, (ran_ns, waited_ns, n_turns) in self._read(pid).items():
+        for thread, (ran_ns, waited_ns, n_turns) in self._read_threads(pid).items():
             one = before.get(thread)
             if one is None or one.ran_ns > ran_ns:  # that thread has ended, and a new one has its id
                 one = _Thread(self._began(pid, thread))
@@ -186,11 +186,11 @@ class ItemThreads:
             threads[thread] = one
         return threads, grown
 
-    def _read(self, pid: int) -> Mapping[int, tuple[int, int, int]]:
+    def _read_threads(self, pid: int) -> Mapping[int, tuple[int, int, int]]:
         """Return for each thread: ns on a core, ns of waiting for one, and the number of its turns."""
         found = {}
         for thread in self._table.thread_ids(pid):
-            line = read_shown(f"{self._proc}/{pid}/task/{thread}/schedstat")
+            line = read_if_visible(f"{self._proc}/{pid}/task/{thread}/schedstat")
             if line:
                 ran_ns, waited_ns, n_turns = map(int, line.split())
                 self._is_told = self._is_told or ran_ns > 0  # a kernel without this account prints 0 0 0
@@ -198,7 +198,7 @@ class ItemThreads:
         return found
 
     def _began(self, pid: int, thread: int) -> tuple[int, int]:
-        line = read_shown(f"{self._proc}/{pid}/task/{thread}/stat")
+        line = read_if_visible(f"{self._proc}/{pid}/task/{thread}/stat")
         return (parse_stat(line).started_ticks if line else 0), thread
 
 
@@ -289,7 +289,7 @@ class ComputingThreads:
             bursts = self._bursts(worker, clocks, before, at_s, at_edge=at_edge)
             if bursts is None:
                 continue
-            is_judged, known = True, self._known(worker)
+            is_judged, known = True, self._worker_process(worker)
             pools |= dict.fromkeys(known.loaded.pools)
             is_environment_read &= known.loaded.is_environment_read
             n_inner += self._n_inner(worker, bursts, len(clocks), shape, known)
@@ -357,13 +357,13 @@ class ComputingThreads:
 
     def _n_sleeps(self, pid: int, thread: int) -> int | None:
         """Return the number of voluntary sleeps of a thread, or None if it has ended."""
-        found = _SLEEPS.search(read_shown(f"{self._proc}/{pid}/task/{thread}/status") or b"")
+        found = _SLEEPS.search(read_if_visible(f"{self._proc}/{pid}/task/{thread}/status") or b"")
         return None if found is None else int(found[1])
 
-    def _known(self, worker: ProcessStat) -> _WorkerProcess:
+    def _worker_process(self, worker: ProcessStat) -> _WorkerProcess:
         key = (worker.pid, worker.started_ticks)
         if key not in self._workers:
-            mask = _CPUS.search(read_shown(f"{self._proc}/{worker.pid}/status") or b"")
+            mask = _CPUS.search(read_if_visible(f"{self._proc}/{worker.pid}/status") or b"")
             n_cores = 1 if mask is None else int(mask[1].replace(b",", b""), 16).bit_count()
             self._workers[key] = _WorkerProcess(pools_of(worker.pid, self._proc), n_cores)
         return self._workers[key]
@@ -377,10 +377,10 @@ def wants_core(before: ThreadClock, now: ThreadClock, elapsed_s: float) -> bool:
 
 def pools_of(pid: int, proc: str = "/proc") -> LoadedPools:
     """Return the loaded libraries of process *pid* that start threads; none if they are not readable."""
-    lines = (read_shown(f"{proc}/{pid}/maps") or b"").splitlines()
+    lines = (read_if_visible(f"{proc}/{pid}/maps") or b"").splitlines()
     fields = (line.split(None, _MAPS_FIELDS - 1) for line in lines)
     files = {os.fsdecode(one[-1]) for one in fields if len(one) == _MAPS_FIELDS}
-    environ = read_shown(f"{proc}/{pid}/environ")
+    environ = read_if_visible(f"{proc}/{pid}/environ")
     if environ is None:
         return loaded_pools(files, None)
     pairs = (os.fsdecode(entry).partition("=") for entry in environ.split(b"\0") if entry)

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from tuner.adapters.proc.cgroup import container_here, kernel_lines
+from tuner.adapters.proc.cgroup import find_container, kernel_lines
 from tuner.adapters.proc.process_tree import read_box_times
 from tuner.adapters.proc.topology import n_physical_cores, read_siblings
 from tuner.core.domain.layout import whole_cores
@@ -73,7 +73,7 @@ def cpus_elsewhere(
     cgroup = sys / "fs" / "cgroup"
     cpus = frozenset(os.sched_getaffinity(0)) if affinity is None else affinity
     siblings = read_siblings(cpus, sys=sys)
-    if siblings is None or container_here(proc, cgroup, cpus) is not None:
+    if siblings is None or find_container(proc, cgroup, cpus) is not None:
         return frozenset()
     return frozenset(_online_cpus(proc)).difference(cpus, *siblings.values())
 
@@ -202,7 +202,7 @@ def describe_host(
     """
     cgroup = sys / "fs" / "cgroup"
     cores = usable_cores(affinity=affinity, proc=proc, cgroup=cgroup)
-    container = container_here(proc, cgroup, affinity)
+    container = find_container(proc, cgroup, affinity)
     steal = steal_ratio(proc)
     is_held = planned_cores is not None and planned_cores < whole_cores(cores.count)
     held = first_cores(planned_cores or 0, affinity=cores.cpus) if is_held else frozenset[int]()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tuner.adapters.proc import launch_cgroup
 from tuner.adapters.proc.cgroup import launch_cgroup_of
-from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessStat, ProcessTable, Tree, read_shown
+from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessStat, ProcessTable, Tree, read_if_visible
 from tuner.ports import Clock, Launch
 
 TICKS_CUT_OFF = 4  #: largest rounding error of a process: each of its four times is in whole ticks
@@ -83,7 +83,7 @@ class ServiceAccount:
         self._table.refresh()
         started = {child for pid in overhead for child in self._table.children(pid)}
         tree = self._table.trees(sorted((workers | started) - overhead))
-        return tree, self._table.trees(self._left(tree.members))
+        return tree, self._table.trees(self._processes_outside_tree(tree.members))
 
     def use(self) -> ServiceUse:
         """Add up the CPU time of the service now."""
@@ -96,7 +96,7 @@ class ServiceAccount:
         if of_cgroup_s is not None:
             not_unseen = ticks + sum(map(self._ticks_beside, keepers))
             cut_off = TICKS_CUT_OFF * (len(tree.members) + len(strays.members) + len(overhead))
-            self._note_unseen(int(of_cgroup_s * TICKS_PER_S) - not_unseen, cut_off)
+            self._record_unread(int(of_cgroup_s * TICKS_PER_S) - not_unseen, cut_off)
         ticks += self._unseen_ticks
         self._highest_ticks = max(self._highest_ticks, ticks)
         alive = [
@@ -124,7 +124,7 @@ class ServiceAccount:
         """Return the ticks of supervisord or the guardian in the launch's cgroup, without reaped CPU."""
         return -self._earlier_ticks if keeper.pid == self._guardian else keeper.own_ticks
 
-    def _note_unseen(self, unseen_ticks: int, cut_off: int) -> None:
+    def _record_unread(self, unseen_ticks: int, cut_off: int) -> None:
         """Record the excess of the cgroup over its processes, which are read later: CPU of unaccounted ends.
 
         An excess below *cut_off* is rounding.
@@ -132,7 +132,7 @@ class ServiceAccount:
         if unseen_ticks > self._unseen_ticks + cut_off:
             self._unseen_ticks = unseen_ticks
 
-    def _left(self, members: Container[int]) -> list[int]:
+    def _processes_outside_tree(self, members: Container[int]) -> list[int]:
         """Return processes of the last reading that are alive but no longer in the tree."""
         found = []
         for pid, before in self._seen.items():
@@ -153,7 +153,7 @@ class ServiceAccount:
 Named = tuple[int, int]  #: pid and start time, which identify a process uniquely
 
 
-def _named(stat: ProcessStat) -> Named:
+def _key_of(stat: ProcessStat) -> Named:
     return stat.pid, stat.started_ticks
 
 
@@ -184,7 +184,7 @@ class MasterAccount:
 
     def has(self, process: ProcessStat) -> bool:
         """Return whether *process* is a master."""
-        return _named(process) in self._own
+        return _key_of(process) in self._own
 
     @property
     def own_ticks(self) -> int:
@@ -202,18 +202,18 @@ class MasterAccount:
         for worker in workers:
             above = members.get(worker.parent)
             if above is not None and above.pid not in pids:
-                self._workers[_named(worker)] = _LastSeen(
-                    _named(above), worker.own_ticks, worker.own_ticks + worker.reaped_ticks
+                self._workers[_key_of(worker)] = _LastSeen(
+                    _key_of(above), worker.own_ticks, worker.own_ticks + worker.reaped_ticks
                 )
             while above is not None and above.pid not in pids:  # also what starts one (uv run)
-                self._own[_named(above)] = above.own_ticks
+                self._own[_key_of(above)] = above.own_ticks
                 above = members.get(above.parent)
         for master in {*self._ended, *(one.master for one in self._workers.values())}:
             stat = members.get(master[0])
-            if stat is not None and _named(stat) == master:
-                self._add_unseen(master, stat.reaped_ticks)
+            if stat is not None and _key_of(stat) == master:
+                self._add_unread(master, stat.reaped_ticks)
 
-    def _add_unseen(self, master: Named, reaped_ticks: int) -> None:
+    def _add_unread(self, master: Named, reaped_ticks: int) -> None:
         own_ticks, all_ticks = self._ended.get(master, (0, 0))
         unseen_ticks = reaped_ticks - all_ticks
         before = self._unseen.setdefault(master, unseen_ticks)  # ticks reaped before it had workers
@@ -309,5 +309,5 @@ class BackendAccount:
         return [pid for pid, stat in named.items() if stat.parent not in named]
 
     def _names_of(self, stat: ProcessStat) -> set[str]:
-        words = (read_shown(f"{self._proc}/{stat.pid}/cmdline") or b"").split(b"\0")
+        words = (read_if_visible(f"{self._proc}/{stat.pid}/cmdline") or b"").split(b"\0")
         return {str(stat.pid), stat.name, Path(words[0].decode("utf-8", "replace")).name}

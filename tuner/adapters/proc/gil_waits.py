@@ -30,7 +30,7 @@ from random import Random
 from typing import Any
 
 from tuner.adapters.proc.process_tree import ProcessTable
-from tuner.adapters.proc.python_runtime import AddressRange, GilSeen, PythonRuntimes, gil_seen
+from tuner.adapters.proc.python_runtime import AddressRange, GilSeen, PythonRuntimes, read_gil
 from tuner.adapters.proc.sampled_file import TOO_MANY_FILES, SampledFile
 
 LOOKS_PER_S = 2.0
@@ -115,7 +115,7 @@ class GilWaits:
 
     def gils(self) -> list[GilSeen]:
         """Return the state of the GIL of each process where it is readable."""
-        seen = (gil_seen(self._folder, pid, runtime) for pid, runtime in self._runtime_of.items())
+        seen = (read_gil(self._folder, pid, runtime) for pid, runtime in self._runtime_of.items())
         return [one for one in seen if one is not None]
 
     def look(self) -> InLine:

@@ -53,8 +53,8 @@ class Listeners:
 
     def pids(self) -> frozenset[int]:
         """Return the current listeners. It takes some milliseconds, more with a thousand processes."""
-        spared = _own_line() if self._addresses else frozenset[int]()
-        found = {pid: address for address, pid in self._found() if pid not in spared}
+        spared = _ancestor_pids() if self._addresses else frozenset[int]()
+        found = {pid: address for address, pid in self._find_pids() if pid not in spared}
         for pid, address in found.items():
             name = _program(pid)
             if name and (address, name) not in self._reported:
@@ -62,7 +62,7 @@ class Listeners:
                 self._warn(*backend_found(name, pid, f"{address}", forwards=name in _FORWARDERS))
         return frozenset(found)
 
-    def _found(self) -> Iterator[tuple[BackendAddress, int]]:
+    def _find_pids(self) -> Iterator[tuple[BackendAddress, int]]:
         ports = [address for address in self._addresses if not address.path]
         for address in self._addresses:
             if address.path and (pid := _listening_at_socket(address.path)):
@@ -91,7 +91,7 @@ def _listening_at_socket(path: str) -> int | None:
     return pid or None  # 0: it is in another container
 
 
-def _own_line() -> frozenset[int]:
+def _ancestor_pids() -> frozenset[int]:
     """Return the pids of this process, its ancestors, and init."""
     line, pid = {1}, os.getpid()
     while pid > 1 and pid not in line:

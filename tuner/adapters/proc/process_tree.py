@@ -75,7 +75,7 @@ def read_once(path: str) -> bytes | None:
         os.close(file)
 
 
-def read_shown(path: str) -> bytes | None:
+def read_if_visible(path: str) -> bytes | None:
     """Return the content of a file of /proc; None also if it belongs to another user's hidden process."""
     try:
         return read_once(path)
@@ -100,7 +100,7 @@ class ProcessTable:
 
     def stat(self, pid: int) -> ProcessStat | None:
         """Return the process, or None if it has ended."""
-        line = read_shown(f"{self._proc}/{pid}/stat")
+        line = read_if_visible(f"{self._proc}/{pid}/stat")
         return parse_stat(line) if line else None
 
     def pids(self) -> list[int]:
@@ -116,7 +116,7 @@ class ProcessTable:
 
     def thread_state(self, pid: int, thread: int) -> str | None:
         """Return the state of one thread of a process, or None if it has ended."""
-        line = read_shown(f"{self._proc}/{pid}/task/{thread}/stat")
+        line = read_if_visible(f"{self._proc}/{pid}/task/{thread}/stat")
         return parse_stat(line).state if line else None
 
     def children(self, pid: int, n_threads: int | None = None) -> list[int]:
@@ -126,7 +126,7 @@ class ProcessTable:
         """
         found: list[int] = []
         for thread in [pid] if n_threads == 1 else self.thread_ids(pid):
-            line = read_shown(f"{self._proc}/{pid}/task/{thread}/children")
+            line = read_if_visible(f"{self._proc}/{pid}/task/{thread}/children")
             if line is None:  # the thread ended, or the kernel has no such file
                 if os.path.exists(f"{self._proc}/{pid}/task/{thread}/stat"):
                     return self._children_by_parent(pid)
@@ -136,7 +136,7 @@ class ProcessTable:
 
     def command_line(self, pid: int) -> list[str]:
         """Return the command line of a process as words; empty if it has ended."""
-        line = read_shown(f"{self._proc}/{pid}/cmdline") or b""
+        line = read_if_visible(f"{self._proc}/{pid}/cmdline") or b""
         return [os.fsdecode(word) for word in line.split(b"\0")[:-1]]
 
     def refresh(self) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from tuner.adapters.proc.cgroup import Container, container_here
+from tuner.adapters.proc.cgroup import Container, find_container
 from tuner.adapters.proc.computing_threads import ComputingThreads, ItemThreads
 from tuner.adapters.proc.cores import HostSpeed
 from tuner.adapters.proc.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
@@ -40,7 +40,7 @@ def _warn_on_stderr(slug: str, text: str) -> None:
 
 
 class ProcSampler:
-    """The sampler of a Linux host, or of a container: see `container_here` for the differences.
+    """The sampler of a Linux host, or of a container: see `find_container` for the differences.
 
     *backends* are names of programs (``redis-server``) or pids; *found* returns further pids of backends,
     once per launch. *machine* is as in platform.machine(), the default. *gil_looks_per_s* is the number of
@@ -69,7 +69,7 @@ class ProcSampler:
         self._takes_turns = takes_turns
         self._proc = proc
         self._cgroup = cgroup
-        self._container = container_here(proc, cgroup)
+        self._container = find_container(proc, cgroup)
         self._machine = machine
         self._backends = tuple(backends)
         self._found = found

@@ -25,8 +25,8 @@ from tuner.adapters.proc.process_tree import (
     ProcessStat,
     ProcessTable,
     parse_stat,
+    read_if_visible,
     read_once,
-    read_shown,
 )
 from tuner.adapters.proc.task_states import WaitingCalls
 
@@ -121,7 +121,7 @@ class PssReader:
     def _is_in_vfork(self, child: ProcessStat) -> bool:
         """Return whether the parent waits in vfork for *child*, which uses its memory: a thread is in D."""
         for thread in self._table.thread_ids(child.parent):
-            line = read_shown(f"{self._proc}/{child.parent}/task/{thread}/stat")
+            line = read_if_visible(f"{self._proc}/{child.parent}/task/{thread}/stat")
             if not line or parse_stat(line).state != "D":
                 continue
             if self._calls.is_starting_child(child.parent, thread) is not False:

@@ -37,8 +37,8 @@ class PythonRuntimes:
 
     def of(self, pid: int) -> AddressRange | None:
         """Return its addresses in *pid*; None: not (yet) a Python, ended, or no permission to read it."""
-        for path, begin in self._mapped(pid):
-            if (found := self._read(pid, path)) is not None:
+        for path, begin in self._mapped_files(pid):
+            if (found := self._read_symbol(pid, path)) is not None:
                 return AddressRange(begin + found.begin, begin + found.end)
         return None
 
@@ -49,7 +49,7 @@ class PythonRuntimes:
         except OSError:
             return False
 
-    def _mapped(self, pid: int) -> Iterator[tuple[bytes, int]]:
+    def _mapped_files(self, pid: int) -> Iterator[tuple[bytes, int]]:
         """Yield the files that may contain it, libpython and the program, with their start addresses."""
         try:
             program = os.readlink(os.fsencode(self._proc / str(pid) / "exe"))
@@ -69,7 +69,7 @@ class PythonRuntimes:
             if path in begins:
                 yield path, begins[path]
 
-    def _read(self, pid: int, path: bytes) -> AddressRange | None:
+    def _read_symbol(self, pid: int, path: bytes) -> AddressRange | None:
         """Return the addresses of the symbol relative to the start address of the file, or None."""
         try:
             with open(os.fsencode(self._proc / str(pid) / "root") + path, "rb") as file:
@@ -135,7 +135,7 @@ class GilSeen:
     n_interpreters: int = 1  #: interpreters with a separate GIL
 
 
-def gil_seen(proc: Path, pid: int, runtime: AddressRange) -> GilSeen | None:
+def read_gil(proc: Path, pid: int, runtime: AddressRange) -> GilSeen | None:
     """Return the GIL of *pid*, whose ``_PyRuntime`` is at *runtime*.
 
     None: its Python is older than 3.13 or newer than the known versions, it has ended, or is not readable.

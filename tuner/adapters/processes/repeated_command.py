@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from tuner.adapters.processes.log_tail import truncate_open_log
-from tuner.adapters.processes.signals import end_group, ending_in_words, running_in_own_group, signals_held
+from tuner.adapters.processes.signals import delay_signals, end_group, ending_in_words, run_in_process_group
 from tuner.core.domain.safety_limits import CommandResult
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.messages.host import hook_failed
@@ -131,7 +131,7 @@ class AskedCommand:
                 self._end(command.too_late())
         elif command.is_due(self._began_s):
             self._began_s = command.now_s()
-            with signals_held():
+            with delay_signals():
                 self._process, problem = command.begin(self._environment, self._output)
             if self._process is None:
                 self._end(problem)
@@ -195,7 +195,7 @@ class CommandHooks:
         """
         with tempfile.TemporaryFile() as log:
             try:
-                with running_in_own_group(
+                with run_in_process_group(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
                 ) as process:
                     code = process.wait(self._timeout_s)

@@ -84,7 +84,7 @@ def _leave_unread_streams() -> None:
 
 
 @contextmanager
-def signals_held() -> Iterator[None]:
+def delay_signals() -> Iterator[None]:
     """Delay the effect of signals in this process until the end of the block.
 
     A program is started and registered in such a block: an interrupt while `subprocess` starts it would
@@ -141,7 +141,7 @@ _LEAVING_S = 2.0
 
 
 @contextmanager
-def running_in_own_group(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+def run_in_process_group(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     """Run *command* (no shell) for the block; *options* are those of `subprocess.Popen`.
 
     If it still runs at the end of the block, it is killed with its group, and reaped; children of a program
@@ -153,7 +153,7 @@ def running_in_own_group(command: Sequence[str], **options: Any) -> Iterator[sub
     """
     process = None
     try:
-        with signals_held():
+        with delay_signals():
             process = subprocess.Popen(command, process_group=0, **options)
         yield process
     finally:

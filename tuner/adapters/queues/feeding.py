@@ -87,7 +87,7 @@ class Feeding:
 
     def run(self, state: Path) -> None:
         """Keep the queue full until the broker fails, which raises BrokerError."""
-        self._see_that_nobody_takes()
+        self._check_no_other_consumer()
         self._top_up()
         reported = StateWriter(state)
         reported.write(State(self._rate.per_s, 0.0))
@@ -127,7 +127,7 @@ class Feeding:
         self._top_up(resumes=True)
         self._pausing.answer(asked)
 
-    def _see_that_nobody_takes(self) -> None:
+    def _check_no_other_consumer(self) -> None:
         """Push a few messages before the service is started, and check that they stay in the queue.
 
         Raises:

@@ -169,14 +169,14 @@ class Link:
 
     def reach(self) -> None:
         """Connect and open a channel, without a request."""
-        self._asked()
+        self._query_channel()
 
     def waiting(self, queue: str) -> Waiting | None:
         """Return the state of *queue*; None if it does not exist."""
         from amqp import NotFound
 
         try:
-            found = self._asked().queue_declare(queue, passive=True)
+            found = self._query_channel().queue_declare(queue, passive=True)
         except NotFound:
             self._questions = None  # the broker closed it
             return None
@@ -190,7 +190,7 @@ class Link:
         """
         from amqp import NotFound
 
-        channel = self._asked()
+        channel = self._query_channel()
         try:
             found = channel.basic_get(queue)
         except NotFound:
@@ -255,11 +255,11 @@ class Link:
         It is a classic queue even if another type is the default: quorum queues drop messages read too often.
         """
         arguments = {"x-max-length": 1, "x-queue-type": "classic"}
-        self._asked().queue_declare(queue, durable=True, auto_delete=False, arguments=arguments)
+        self._query_channel().queue_declare(queue, durable=True, auto_delete=False, arguments=arguments)
 
     def delete(self, queue: str) -> None:
         """Delete *queue* if it exists."""
-        self._asked().queue_delete(queue)
+        self._query_channel().queue_delete(queue)
 
     def publish(self, parcels: Iterable[Parcel]) -> None:
         """Publish all parcels; when this returns, the broker counts them in their queues."""
@@ -277,7 +277,7 @@ class Link:
                 self._publishing.basic_publish(Delivery(parcel.body, **data), routing_key=parcel.queue)
             self._publishing.tx_commit()
 
-    def _asked(self) -> Channel:
+    def _query_channel(self) -> Channel:
         self._bound.renew()
         if self._questions is None:
             self._questions = self._channel()

@@ -132,14 +132,14 @@ class RabbitQueue:
     def check(self) -> None:
         """See ``MessageQueue``; ConfigError also if the queue does not exist, or has other consumers."""
         with self._link.asking():
-            there = self._there()
+            there = self._existing_queue()
             word = self._word()
             if word is not None:
-                self._refuse_word_of_others(word)
+                self._refuse_foreign_word(word)
                 self._purge()
-                there = self._there()
-            self._refuse_messages_of_others(there)
-            self._wait(lambda: not self._there().n_consumers, _GONE_WITHIN_S)
+                there = self._existing_queue()
+            self._refuse_foreign_messages(there)
+            self._wait(lambda: not self._existing_queue().n_consumers, _GONE_WITHIN_S)
             self._refuse_consumers()
             if word is not None:
                 self._link.delete(self._word_queue)
@@ -147,14 +147,14 @@ class RabbitQueue:
     def look_free(self) -> None:
         """See ``MessageQueue``; the record is not read, because that would take it and put it back."""
         with self._link.asking():
-            there = self._there()
+            there = self._existing_queue()
             word = self._link.waiting(self._word_queue)
             if word is not None and word.n_messages:
                 raise ConfigError(
                     f"{self.where} is fed by a study, or by one that was killed ({self._word_queue})",
                     hint="Wait for its end, or resume it.",
                 )
-            self._refuse_messages_of_others(there)
+            self._refuse_foreign_messages(there)
             self._refuse_consumers()
 
     def claim(self) -> None:
@@ -173,13 +173,13 @@ class RabbitQueue:
     def push(self, clones: Sequence[Clone]) -> None:
         """See ``MessageQueue``; all messages of a push are in the queue when it returns."""
         with self._link.asking():
-            word = self._written or self._own_word()
+            word = self._written or self._study_word()
             self._write(_Word(**{**asdict(word), "pushing": True}))
-            self._drops.before_push(self.where, self._there())
+            self._drops.before_push(self.where, self._existing_queue())
             self._link.publish(Parcel(self._queue, parts[BODY], parts[PROPERTIES]) for _, parts in clones)
             fed = word.fed + len(clones)
             self._write(_Word(**{**asdict(word), "fed": fed, "pushing": False}))
-            self._drops.after_push(self.where, self._there(), len(clones))
+            self._drops.after_push(self.where, self._existing_queue(), len(clones))
 
     def look(self) -> Backlog:
         """See ``MessageQueue``; if readings take long because RabbitMQ is busy, return the quickest, whose
@@ -189,11 +189,11 @@ class RabbitQueue:
         quick_until_s = time.monotonic() + _QUICK_WITHIN_S
 
         def is_seen() -> bool:
-            before = self._own_word()
+            before = self._study_word()
             asked_s = time.monotonic()
-            left = self._left()
+            left = self._count_left()
             took_s = time.monotonic() - asked_s
-            if not before.pushing and self._own_word() == before:
+            if not before.pushing and self._study_word() == before:
                 found.append((took_s, Backlog(before.fed, left, asked_s + took_s / 2)))
             return bool(found) and (took_s < _QUICK_S or time.monotonic() > quick_until_s)
 
@@ -209,9 +209,9 @@ class RabbitQueue:
                 left = Left(0, 0)
             else:
                 # the broker requeues messages that consumers hold
-                self._wait(lambda: not self._there().n_consumers, _GONE_WITHIN_S)
+                self._wait(lambda: not self._existing_queue().n_consumers, _GONE_WITHIN_S)
                 self._purge()
-                left = self._left()
+                left = self._count_left()
             word = self._word()
             if word is not None and word.study_id == self._claim.study_id:
                 self._link.delete(self._word_queue)
@@ -222,7 +222,7 @@ class RabbitQueue:
         """See ``MessageQueue``."""
         self._link.close()
 
-    def _there(self) -> Waiting:
+    def _existing_queue(self) -> Waiting:
         found = self._link.waiting(self._queue)
         if found is None:
             raise ConfigError(
@@ -231,7 +231,7 @@ class RabbitQueue:
             )
         return found
 
-    def _left(self) -> Left:
+    def _count_left(self) -> Left:
         found = self._link.waiting(self._queue)
         if found is None:
             raise BrokerError(f"{self.where} is gone")
@@ -267,7 +267,7 @@ class RabbitQueue:
             raise BrokerError(f"{without_password(self._url)}: {self._word_queue} holds no word of tuner's")
         return word
 
-    def _own_word(self) -> _Word:
+    def _study_word(self) -> _Word:
         word = self._word()
         if word is None or word.study_id != self._claim.study_id:
             raise BrokerAway(
@@ -289,8 +289,8 @@ class RabbitQueue:
             time.sleep(_AGAIN_EVERY_S)
         return True
 
-    def _refuse_messages_of_others(self, there: Waiting) -> None:
-        if n_others := there.n_messages + self._left().in_hand:  # also delayed messages
+    def _refuse_foreign_messages(self, there: Waiting) -> None:
+        if n_others := there.n_messages + self._count_left().in_hand:  # also delayed messages
             raise ConfigError(
                 f"{self.where} holds {pluralize(n_others, 'message')} that tuner did not feed",
                 hint="Feed a separate queue: --set queue=study, or feeder.queue. Or empty"
@@ -298,13 +298,13 @@ class RabbitQueue:
             )
 
     def _refuse_consumers(self) -> None:
-        if n_consumers := self._there().n_consumers:
+        if n_consumers := self._existing_queue().n_consumers:
             raise ConfigError(
                 f"{self.where} has {pluralize(n_consumers, 'consumer')} already",
                 hint="Stop them: only workers of the measured layout may consume from it.",
             )
 
-    def _refuse_word_of_others(self, word: _Word) -> None:
+    def _refuse_foreign_word(self, word: _Word) -> None:
         if word.study_id != self._claim.study_id:
             raise ConfigError(
                 f"{self.where} is fed by another study: {one_line(word.study)} on {one_line(word.host)}",

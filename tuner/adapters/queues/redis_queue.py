@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from tuner.adapters.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.queues.forms.message import BrokerAway, BrokerError, Clone, Cut, Left, Message, study_tag
-from tuner.adapters.queues.forms.redis_forms import FORMS, Holding, forms_of, queues_there
+from tuner.adapters.queues.forms.redis_forms import FORMS, Holding, forms_of, list_queues
 from tuner.adapters.queues.queue import Backlog, Claim, hint_for, without_password
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.text.figures import LARGEST_COUNT, pluralize
@@ -137,24 +137,24 @@ class RedisQueue:
         with asking(self._url):
             word = self._client.hgetall(self._word)
             if word:
-                self._refuse_word_of_others(word)
+                self._refuse_foreign_word(word)
                 self._form.purge(self._client, self._queue, self.tag.encode())
-            self._refuse_messages_of_others()
+            self._refuse_foreign_messages()
             if b"study_id" in word:
                 self._client.delete(self._word)
 
     def look_free(self) -> None:
         """See ``MessageQueue``."""
         with asking(self._url):
-            self._refuse_word_of_others(self._client.hgetall(self._word))
-            self._refuse_messages_of_others()
+            self._refuse_foreign_word(self._client.hgetall(self._word))
+            self._refuse_foreign_messages()
 
     def claim(self) -> None:
         """See ``MessageQueue``."""
         self.check()
         with asking(self._url):
             if not self._client.hsetnx(self._word, "study_id", self._claim.study_id):
-                self._refuse_word_of_others(self._client.hgetall(self._word))
+                self._refuse_foreign_word(self._client.hgetall(self._word))
             data: dict[Any, Any] = {
                 "study": self._claim.study,
                 "host": self._claim.host,
@@ -174,7 +174,7 @@ class RedisQueue:
             # without the watch, a deleted record would come back with the count alone and no study
             pipe.watch(self._word)  # type: ignore[no-untyped-call]
             if pipe.hget(self._word, "study_id") != self._claim.study_id.encode():
-                raise self._forgotten()
+                raise self._messages_lost()
             pipe.multi()
             self._form.push(pipe, self._queue, clones)
             pipe.hincrby(self._word, "fed", len(clones))
@@ -187,14 +187,14 @@ class RedisQueue:
             self._form.look(pipe, self._queue)
             (study_id, fed), *answers = pipe.execute()
             if study_id != self._claim.study_id.encode() or fed is None:
-                raise self._forgotten()
+                raise self._messages_lost()
             return Backlog(self._count(int(fed)), self._counts(answers))
 
     def release(self) -> int:
         """See ``MessageQueue``."""
         with asking(self._url):
             self._form.purge(self._client, self._queue, self.tag.encode())
-            left = self._left()
+            left = self._count_left()
             if self._client.hget(self._word, "study_id") == self._claim.study_id.encode():
                 self._client.delete(self._word)
         return left.ready + left.in_hand
@@ -203,13 +203,13 @@ class RedisQueue:
         """See ``MessageQueue``."""
         self._client.close()
 
-    def _forgotten(self) -> BrokerError:
+    def _messages_lost(self) -> BrokerError:
         return BrokerAway(
             f"{without_password(self._url)} was restarted or flushed: the messages that tuner fed"
             f" ({self._word}) are lost"
         )
 
-    def _left(self) -> Left:
+    def _count_left(self) -> Left:
         with self._client.pipeline(transaction=True) as pipe:
             self._form.look(pipe, self._queue)
             return self._counts(pipe.execute())
@@ -228,8 +228,8 @@ class RedisQueue:
             )
         return n
 
-    def _refuse_messages_of_others(self) -> None:
-        left = self._left()
+    def _refuse_foreign_messages(self) -> None:
+        left = self._count_left()
         if n_others := left.ready + left.in_hand:
             raise ConfigError(
                 f"{self.where} holds {pluralize(n_others, 'message')} that tuner did not feed",
@@ -259,7 +259,7 @@ class RedisQueue:
         back = " && ".join(f"{redis_cli} {moved} {key}" for key, moved in moves)
         return f" Or move these messages aside ({aside}) and back after the study ({back})."
 
-    def _refuse_word_of_others(self, word: Any) -> None:
+    def _refuse_foreign_word(self, word: Any) -> None:
         """Raise ConfigError for a record of another study; a record without a study is ignored, because an
         older tuner wrote it after Redis was restarted.
         """
@@ -296,7 +296,7 @@ def find_queue(url: str, form: str | None, queue: str | None, timeout_s: float) 
             if form is not None:
                 return form, queue or FORMS[form].default_queue
             found = [(one.name, name) for one, name in forms_of(client, queue)]
-            others = [] if found else queues_there(client)
+            others = [] if found else list_queues(client)
     except BrokerError as error:
         hint = hint_for(error, "Check the address, and that Redis runs.")
         raise ConfigError(str(error), hint=hint) from error
@@ -319,7 +319,7 @@ def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigErro
     client = connect_redis(url, timeout_s)
     try:
         with asking(url):
-            others = queues_there(client)
+            others = list_queues(client)
     except BrokerError:
         others = []
     finally:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
+from tuner.adapters.processes.signals import ending_in_words, run_in_process_group
 from tuner.config.fields import Command
 from tuner.config.kinds import ReadySettings
 from tuner.core.domain.layout import Layout
@@ -39,7 +39,7 @@ class CommandSucceeds:
 
     def lacks(self, logs: Sequence[Path]) -> str:  # noqa: ARG002, D102
         try:
-            with running_in_own_group(
+            with run_in_process_group(
                 self.command,
                 env=dict(self.environment),
                 cwd=self.directory,

@@ -169,7 +169,7 @@ def _check_schema(connection: sqlite3.Connection) -> None:
             continue
         if kinds[table] != ("table", 1):
             raise Damaged(f"{table} is not a table of tuner's")
-        ours, found = _ours()[table], _columns(connection, table)
+        ours, found = _expected_columns()[table], _columns(connection, table)
         missing = [name for name in ours if name not in found]
         if missing and version == SCHEMA_VERSION:
             raise Damaged(f"{table}.{missing[0]} is missing")
@@ -192,7 +192,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> dict[str, tuple[str,
 
 
 @cache
-def _ours() -> dict[str, dict[str, tuple[str, int, int]]]:
+def _expected_columns() -> dict[str, dict[str, tuple[str, int, int]]]:
     """Return the columns of the tables that this tuner makes."""
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(files("tuner.adapters.sqlite").joinpath("schema.sql").read_text("utf-8"))
@@ -201,7 +201,7 @@ def _ours() -> dict[str, dict[str, tuple[str, int, int]]]:
 
 def _rules(connection: sqlite3.Connection, table: str) -> list[str]:
     """Return the rules for each row of *table*, as SQL; for NULL only the rule against NULL can fail."""
-    rules = [f"{column} {rule}" for column, rule in _own_rules(connection, table)]
+    rules = [f"{column} {rule}" for column, rule in _rules_of(connection, table)]
     for column, largest, not_null in _numbers(connection, table):
         rules.append(f"{column} BETWEEN -{largest} AND {largest}")
         if not_null:  # SQLite evaluates IS NOT NULL by the schema, not by the value
@@ -211,7 +211,7 @@ def _rules(connection: sqlite3.Connection, table: str) -> list[str]:
 
 def _all_rules(connection: sqlite3.Connection, table: str) -> str:
     """Return all rules as one expression, which is faster: it uses each column once where possible."""
-    own = [*_own_rules(connection, table)]
+    own = [*_rules_of(connection, table)]
     from_0 = {column for column, rule in own if rule == _FROM_0}
     rules = [f"{column} {rule}" for column, rule in own if rule != _FROM_0]
     known = []
@@ -223,7 +223,7 @@ def _all_rules(connection: sqlite3.Connection, table: str) -> str:
     return " AND ".join(f"({rule})" for rule in [*_TOGETHER.get(table, ()), *rules]) or "true"
 
 
-def _own_rules(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, str]]:
+def _rules_of(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, str]]:
     """Yield (column, rule) for each rule in `_FIGURES`."""
     known = _columns(connection, table)
     for rule, columns in _FIGURES.get(table, {}).items():

@@ -376,7 +376,7 @@ def insert_box(connection: sqlite3.Connection, box: BoxRecord) -> int:
     return cursor.lastrowid
 
 
-def box_there(connection: sqlite3.Connection, name: str) -> int | None:
+def present_box_id(connection: sqlite3.Connection, name: str) -> int | None:
     """Return the id of the last row of a host; None if it has left, or never joined."""
     query = "SELECT id FROM box WHERE id = (SELECT max(id) FROM box WHERE name = ?) AND left_wall_s IS NULL"
     found = connection.execute(query, (name,)).fetchone()

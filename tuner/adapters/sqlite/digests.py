@@ -136,7 +136,7 @@ def check_windows(connection: sqlite3.Connection, kept: Iterable[Kept]) -> Itera
 
 def check_windows_of_launches(connection: sqlite3.Connection, launch_ids: Iterable[int]) -> Iterator[Kept]:
     """Yield the windows of launches, checked like `check_windows`, except for deleted windows: see
-    `check_none_gone`."""
+    `check_windows_exist`."""
     asked = json.dumps([*launch_ids])
     kept = read_windows(connection, OF_LAUNCHES, asked)
     if not _has_digests(connection):
@@ -147,7 +147,7 @@ def check_windows_of_launches(connection: sqlite3.Connection, launch_ids: Iterab
     _compare(connection, "window", found, "AND id IN (SELECT value FROM json_each(?))", json.dumps([*found]))
 
 
-def check_none_gone(connection: sqlite3.Connection) -> None:
+def check_windows_exist(connection: sqlite3.Connection) -> None:
     """Raise Damaged if a window with a digest does not exist."""
     if _has_digests(connection):
         gone = "SELECT id FROM digest WHERE of = 'window' AND id NOT IN (SELECT id FROM window) LIMIT 1"
@@ -220,19 +220,19 @@ def of_warmup(connection: sqlite3.Connection, launch_id: int, first: int = 0, af
 
 def keep_launch(connection: sqlite3.Connection, launch_id: int) -> None:
     """Compute and store the digest of a launch from the file."""
-    _keep_found(connection, "launch", launch_id, of_launch)
+    _keep_if_found(connection, "launch", launch_id, of_launch)
 
 
 def keep_box(connection: sqlite3.Connection, box_id: int) -> None:
     """Compute and store the digest of a host from the file."""
-    _keep_found(connection, "box", box_id, of_box)
+    _keep_if_found(connection, "box", box_id, of_box)
 
 
 def keep_window(connection: sqlite3.Connection, window_id: int) -> None:
     """Compute and store the digests of a new window; raise Damaged if there are some already."""
     for of, find in (("window", of_window), ("details", of_details)):
         check_new(connection, of, window_id)
-        _keep_found(connection, of, window_id, find)
+        _keep_if_found(connection, of, window_id, find)
 
 
 def keep_sum(connection: sqlite3.Connection, launch_id: int) -> None:
@@ -283,7 +283,7 @@ def _compare(
         raise Damaged(_describe_row(of, odd))
 
 
-def _keep_found(
+def _keep_if_found(
     connection: sqlite3.Connection, of: str, id: int, find: Callable[[sqlite3.Connection, int], int | None]
 ) -> None:
     value = find(connection, id)

@@ -77,7 +77,7 @@ class SqliteStore:
         """
         store = cls(path, read_only=read_only, lasting=lasting, warn=warn)
         try:
-            store._read(lambda _: None)
+            store._read_consistently(lambda _: None)
         except BaseException:
             store.close()
             raise
@@ -99,7 +99,7 @@ class SqliteStore:
         return self._study
 
     def add_to_study(self, layouts: Sequence[Layout], facts: Provenance) -> None:  # noqa: D102
-        with self._committed() as connection:
+        with self._transaction() as connection:
             # otherwise the new digest would hide a change on the disk
             sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
             details.insert_layouts(connection, layouts, first=len(self._study.layouts))
@@ -110,14 +110,14 @@ class SqliteStore:
             self._study = details.read_study(connection)
 
     def add_launch(self, launch: LaunchRecord) -> int:  # noqa: D102
-        with self._committed() as connection:
+        with self._transaction() as connection:
             launch_id = details.insert_launch(connection, launch)
             sqlite_digests.check_new(connection, "launch", launch_id)
             sqlite_digests.keep_launch(connection, launch_id)
             return launch_id
 
     def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:  # noqa: D102
-        with self._committed() as connection:
+        with self._transaction() as connection:
             # otherwise the new digest would hide a change on the disk
             sqlite_digests.check(connection, "launch", launch_id, sqlite_digests.of_launch)
             details.end_launch(connection, launch_id, launch)
@@ -127,12 +127,12 @@ class SqliteStore:
             sqlite_digests.keep_sum(connection, launch_id)
 
     def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:  # noqa: D102
-        with self._committed() as connection:
+        with self._transaction() as connection:
             n_before = details.insert_warmup(connection, launch_id, samples)
             sqlite_digests.keep_warmup(connection, launch_id, n_before)
 
     def add_window(self, launch_id: int, window: Window) -> None:  # noqa: D102
-        with self._committed() as connection:
+        with self._transaction() as connection:
             launch = self._launch(launch_id)
             record = record_of(window, launch_id=launch_id, block=launch.block, box=launch.box)
             sqlite_digests.keep_window(connection, details.insert_window(connection, record, window))
@@ -140,14 +140,14 @@ class SqliteStore:
             sqlite_digests.keep_sum(connection, launch_id)
 
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
-        with self._committed() as connection:
+        with self._transaction() as connection:
             box_id = details.insert_box(connection, record_of_box(facts, joined_wall_s))
             sqlite_digests.check_new(connection, "box", box_id)
             sqlite_digests.keep_box(connection, box_id)
 
     def end_box(self, name: str, left_wall_s: float, why: str) -> None:  # noqa: D102
-        with self._committed() as connection:
-            box_id = details.box_there(connection, name)
+        with self._transaction() as connection:
+            box_id = details.present_box_id(connection, name)
             if box_id is not None:
                 sqlite_digests.check(connection, "box", box_id, sqlite_digests.of_box)
                 details.end_box(connection, box_id, left_wall_s, why)
@@ -158,16 +158,16 @@ class SqliteStore:
             sqlite_digests.check_all(connection, "box", sqlite_digests.of_boxes)
             return details.select_boxes(connection)
 
-        return self._read(boxes)
+        return self._read_consistently(boxes)
 
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
         def launches(connection: sqlite3.Connection) -> list[tuple[int, LaunchRecord]]:
             return [details.launch_of(row) for row in sqlite_digests.check_launch_rows(connection)]
 
-        return self._listed("launches", launches)
+        return self._cached_list("launches", launches)
 
     def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
-        return self._listed("windows", self._all_windows)
+        return self._cached_list("windows", self._all_windows)
 
     def sums(self) -> Sums:  # noqa: D102
         def sums(connection: sqlite3.Connection) -> Sums:
@@ -181,10 +181,14 @@ class SqliteStore:
             return Sums(
                 sorted([*launches, *others.launches], key=attrgetter("launch")),
                 sorted([*void, *others.void], key=attrgetter("launch")),
-                lambda ids: self._read(lambda connection: self._windows_of(connection, ids, n_known)),
+                lambda ids: self._read_consistently(
+                    lambda connection: self._windows_of(connection, ids, n_known)
+                ),
             )
 
-        found = self._read(sums)  # not cached: in addition to all windows they would need too much memory
+        found = self._read_consistently(
+            sums
+        )  # not cached: in addition to all windows they would need too much memory
         return found if self._study.n_resident == 1 else found.with_heats(self.launches())
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
@@ -193,7 +197,7 @@ class SqliteStore:
             self._check_details(window_id, "sample_packed")
             return details.select_samples(connection, window_id, began_s)
 
-        return self._read(samples)
+        return self._read_consistently(samples)
 
     def warmup_samples(self, launch_id: int) -> Sequence[Sample]:  # noqa: D102
         def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
@@ -202,13 +206,13 @@ class SqliteStore:
                 sqlite_checks.check_rows(connection, "warmup_sample_packed", "launch_id = ?", launch_id)
             return details.select_warmup(connection, launch_id)
 
-        return self._read(samples)
+        return self._read_consistently(samples)
 
     def window(self, launch_id: int, index: int, attempt: int) -> Window:  # noqa: D102
-        return self._read(lambda connection: self._window(connection, launch_id, index, attempt))
+        return self._read_consistently(lambda connection: self._window(connection, launch_id, index, attempt))
 
     @contextlib.contextmanager
-    def _committed(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Run the block as one transaction: commit it, or roll it back on any error."""
         with translate_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
@@ -219,20 +223,20 @@ class SqliteStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
 
-    def _listed(self, what: str, ask: Callable[[sqlite3.Connection], list[Answer]]) -> list[Answer]:
+    def _cached_list(self, what: str, ask: Callable[[sqlite3.Connection], list[Answer]]) -> list[Answer]:
         """Return the list from *ask*; for a read-only file it is cached until the content changes."""
 
         def listed(connection: sqlite3.Connection) -> list[Answer]:
-            found: list[Answer] | None = self._kept(connection, what)
+            found: list[Answer] | None = self._cache_for(connection, what)
             if found is None:
                 found = ask(connection)
                 if self._is_read_only:  # the version does not change by this connection's own writes
                     self._lists[what] = _version(connection), found
             return found
 
-        return self._read(listed)
+        return self._read_consistently(listed)
 
-    def _kept(self, connection: sqlite3.Connection, what: str) -> list[Any] | None:
+    def _cache_for(self, connection: sqlite3.Connection, what: str) -> list[Any] | None:
         """Return the cached list for the state of the file that *connection* reads, or None."""
         if what not in self._lists or self._lists[what][0] != _version(connection):
             return None
@@ -240,9 +244,9 @@ class SqliteStore:
         return found
 
     def _kept_windows(self, connection: sqlite3.Connection) -> list[WindowRecord] | None:
-        return self._kept(connection, "windows")
+        return self._cache_for(connection, "windows")
 
-    def _read(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
+    def _read_consistently(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """Return the result of *ask* for one state of the file, even if another program begins to write it.
 
         Raises:
@@ -295,7 +299,7 @@ class SqliteStore:
                     self._warn(f"{self.path} is of an older tuner and was upgraded; as it was: {copy}")
                 sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
                 if not self._is_read_only:  # sums of ending launches are computed from the existing windows
-                    sqlite_digests.check_none_gone(connection)
+                    sqlite_digests.check_windows_exist(connection)
                 self._study = details.read_study(connection)
             self._connection = connection
             if is_locked:
@@ -325,7 +329,7 @@ class SqliteStore:
             return [window for window in kept if window.launch_id in asked]
         if not n_known.keys() >= set(launch_ids):
             self._believe(connection, sqlite_checks.OF_WINDOWS)
-            sqlite_digests.check_none_gone(connection)
+            sqlite_digests.check_windows_exist(connection)
         sqlite_checks.check_rows(connection, "window", OF_LAUNCHES, json.dumps([*launch_ids]))
         windows = list_windows(sqlite_digests.check_windows_of_launches(connection, launch_ids))
         n_found = Counter(window.launch_id for window in windows)

@@ -55,12 +55,12 @@ def make(path: Path, image: bytes) -> None:
     except FileExistsError as error:  # another process has just made it
         raise _exists(path) from error
     except OSError as error:
-        _remove_named(path, is_nameless)
+        _remove_unless_nameless(path, is_nameless)
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         hint = "Free some space." if full else "Give another --study."
         raise ConfigError(f"cannot write {path}: {error.strerror}", hint=hint) from error
     except BaseException:
-        _remove_named(path, is_nameless)
+        _remove_unless_nameless(path, is_nameless)
         raise
 
 
@@ -74,7 +74,7 @@ def _opened_new(path: Path) -> tuple[int, bool]:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), False
 
 
-def _remove_named(path: Path, is_nameless: bool) -> None:
+def _remove_unless_nameless(path: Path, is_nameless: bool) -> None:
     if not is_nameless:
         path.unlink()
 

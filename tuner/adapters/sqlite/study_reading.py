@@ -144,7 +144,7 @@ def new_database(study: StudyRecord) -> bytes:
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute(f"PRAGMA application_id = {study_file.APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {study_file.SCHEMA_VERSION}")
-        connection.executescript(_read("schema.sql"))
+        connection.executescript(_read_sql("schema.sql"))
         values = study_columns(study)
         names, marks = ", ".join(values), ", ".join("?" * len(values))
         connection.execute(f"INSERT INTO study (id, {names}) VALUES (1, {marks})", [*values.values()])
@@ -169,7 +169,7 @@ def upgrade(path: Path, connection: sqlite3.Connection) -> Path | None:
     sqlite_digests.check_everything(connection)
     copy = study_file.keep_copy(path, connection, version)
     for newer in range(version + 1, study_file.SCHEMA_VERSION + 1):
-        changes = _read(f"upgrade_to_{newer}.sql")
+        changes = _read_sql(f"upgrade_to_{newer}.sql")
         try:
             connection.executescript(f"BEGIN IMMEDIATE; {changes}; PRAGMA user_version = {newer};")
             if newer == _SUMS_SINCE:
@@ -190,5 +190,5 @@ def _add_up(connection: sqlite3.Connection) -> None:
         sqlite_sums.replace_sum(connection, launch_id, windows)
 
 
-def _read(name: str) -> str:
+def _read_sql(name: str) -> str:
     return files("tuner.adapters.sqlite").joinpath(name).read_text("utf-8")

@@ -234,7 +234,7 @@ class SupervisedLaunch:
 
     def end_of(self, process: int) -> str:
         """Return how a process ended ("exit status 3", "terminated by SIGKILL"), and the end of its log."""
-        how = self._how_ended(process) + self._short_of_memory()
+        how = self._describe_end(process) + self._short_of_memory()
         log = self.log_files[process]
         log_of_shim = self._folder / log.name  # output before the worker opened its log
         said = last_log_lines(self._spec, log) or last_log_lines(self._spec, log_of_shim)
@@ -319,12 +319,12 @@ class SupervisedLaunch:
         """Note wrong numbers of threads; an excess is allowed if a library starts threads."""
         for pid, name in self._workers().items():
             n_threads = n_threads_of(pid)
-            if n_threads is None or (n_threads > most and self._starts_own_threads(pid)):
+            if n_threads is None or (n_threads > most and self._has_thread_pools(pid)):
                 continue
             if not least <= n_threads <= most:
                 self._note(("threads", pid), invalid.wrong_threads(name, n_threads, least, most))
 
-    def _starts_own_threads(self, pid: int) -> bool:
+    def _has_thread_pools(self, pid: int) -> bool:
         if pid not in self._have_pools and pools_of(pid).causes:
             self._have_pools.add(pid)
         return pid in self._have_pools
@@ -332,7 +332,7 @@ class SupervisedLaunch:
     def _name(self, process: int) -> str:
         return f"process {process + 1} of {self.n_programs} (pid {self.watch.pid_of(process)})"
 
-    def _how_ended(self, process: int) -> str:
+    def _describe_end(self, process: int) -> str:
         deadline = time.monotonic() + _REAP_PATIENCE_S
         while process not in (ended := self.ended_processes()):
             if who := self.launcher_ended():

@@ -76,7 +76,7 @@ def await_running(launch: SupervisedLaunch, status: int, settle_s: float) -> Non
     """
     try:
         _await_answer(launch)
-        _await_executed(launch, status)
+        _await_exec(launch, status)
         _await_states(launch)
         raise_if_dead(launch, settle_s)
     except OSError as error:
@@ -94,12 +94,12 @@ def _await_answer(launch: SupervisedLaunch) -> None:
             launch.rpc.states()
             return
         except OSError as error:
-            _raise_if_unsupervised(launch)
+            _check_supervised(launch)
             _raise_if_late(launch, begun_s, f"supervisord does not answer: {error}")
             time.sleep(0.005)
 
 
-def _await_executed(launch: SupervisedLaunch, status: int) -> None:
+def _await_exec(launch: SupervisedLaunch, status: int) -> None:
     """Read the status pipe until every shim has reported its pid and executed the worker."""
     begun_s = time.monotonic()
     poll = select.poll()
@@ -114,7 +114,7 @@ def _await_executed(launch: SupervisedLaunch, status: int) -> None:
         if events & select.POLLIN:
             heard += os.read(status, 1 << 16)
             *lines, heard = heard.split(b"\n")
-            gone = _note_started(launch, [json.loads(line) for line in lines])
+            gone = _watch_started(launch, [json.loads(line) for line in lines])
         elif events & select.POLLHUP and len(launch.watch) == launch.n_programs:
             return  # exec closed the last writing end
         elif events & select.POLLHUP:
@@ -123,7 +123,7 @@ def _await_executed(launch: SupervisedLaunch, status: int) -> None:
             gone = _unseen_dead(launch)  # reported in the next round, after reading their last reports
         if dead:
             raise _start_error(launch, dead[0])
-        _raise_if_unsupervised(launch)
+        _check_supervised(launch)
         n_started = f"{len(launch.watch)} of {launch.n_programs}"
         _raise_if_late(launch, begun_s, f"only {n_started} processes of {launch.layout} have started")
 
@@ -139,7 +139,7 @@ def _await_states(launch: SupervisedLaunch) -> None:
         time.sleep(0.005)
 
 
-def _note_started(launch: SupervisedLaunch, reported: Sequence[Mapping[str, Any]]) -> list[int]:
+def _watch_started(launch: SupervisedLaunch, reported: Sequence[Mapping[str, Any]]) -> list[int]:
     """Watch the processes that shims reported; return the numbers of those that have already ended."""
     for words in reported:
         if "error" in words:
@@ -151,14 +151,14 @@ def raise_if_dead(launch: SupervisedLaunch, wait_s: float = 0.0) -> None:
     """Raise MeasurementError if a program or supervisord ends within *wait_s* seconds."""
     if dead := _dead(launch, wait_s):
         raise _start_error(launch, dead[0])
-    _raise_if_unsupervised(launch)
+    _check_supervised(launch)
 
 
 def _dead(launch: SupervisedLaunch, wait_s: float = 0.0) -> list[int]:
     return launch.watch.newly_dead(wait_s) or sorted(launch.ended_processes())
 
 
-def _raise_if_unsupervised(launch: SupervisedLaunch) -> None:
+def _check_supervised(launch: SupervisedLaunch) -> None:
     if (who := launch.launcher_ended()) and who != "supervisord":
         raise MeasurementError(f"{who} ended while {launch.layout} started")
     if not launch.supervised():

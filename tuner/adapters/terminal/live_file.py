@@ -33,7 +33,7 @@ _LONGEST_WARNING = 400  #: length in characters
 
 
 class Follower:
-    """A Progress that stores the present state; a subclass shows it in `_changed`."""
+    """A Progress that stores the present state; a subclass shows it in `_show_change`."""
 
     def __init__(self) -> None:
         began_s = time.monotonic()
@@ -79,7 +79,7 @@ class Follower:
         now = self._enter("starting")
         now.layout, now.block = layout, block
         now.remaining_s, now.reported_at_s = remaining_s, now.since_s
-        self._changed(at_once=True)
+        self._show_change(at_once=True)
 
     def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:  # noqa: D102
         now = self._now
@@ -92,12 +92,12 @@ class Follower:
                 self._now = self._idle[works].with_counts_of(now)
             else:
                 self._enter("starting").layout = works
-        self._changed(at_once=False)
+        self._show_change(at_once=False)
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
         now = self._now if self._now.phase == "warming-up" else self._enter("warming-up")
         now.layout, now.elapsed_s, now.items_per_s = layout, elapsed_s, items_per_s
-        self._changed(at_once=False)
+        self._show_change(at_once=False)
 
     def sampled(  # noqa: D102
         self, layout: Layout, elapsed_s: float, window_s: float, sample: Sample, items_per_s: float
@@ -105,7 +105,7 @@ class Follower:
         now = self._now if self._now.phase == "window" else self._enter("window")
         now.layout, now.elapsed_s, now.window_s, now.items_per_s = layout, elapsed_s, window_s, items_per_s
         now.load1, now.n_active = sample.load1, sample.n_active
-        self._changed(at_once=False)
+        self._show_change(at_once=False)
 
     def window_taken(  # noqa: D102
         self,
@@ -118,11 +118,11 @@ class Follower:
         now.n_taken, now.n_planned = n_taken, n_planned
         now.n_void += bool(window.void) and now.block != WARMING_BLOCK
         now.remaining_s, now.reported_at_s = remaining_s, now.since_s
-        self._changed(at_once=False)
+        self._show_change(at_once=False)
 
     def warning(self, slug: str, text: str) -> None:  # noqa: D102
         self._warnings = [*self._warnings[1 - _MOST_WARNINGS :], (slug, text[:_LONGEST_WARNING])]
-        self._changed(at_once=False)
+        self._show_change(at_once=False)
 
     def turn_to(self, box: str) -> None:  # noqa: D102
         if box == self._box:
@@ -139,13 +139,13 @@ class Follower:
         self._boxes.pop(box, None)
         if box == self._box:
             self._box = None
-        self._changed(at_once=False)
+        self._show_change(at_once=False)
 
     def _begins(self, n_taken: int, n_void: int) -> None:
         """Set the numbers of valid and invalid windows of earlier sessions."""
         self._now.n_taken, self._now.n_void = n_taken, n_void
 
-    def _changed(self, *, at_once: bool) -> None:
+    def _show_change(self, *, at_once: bool) -> None:
         """Show the new state; *at_once*: another layout runs now."""
         raise NotImplementedError
 
@@ -242,7 +242,7 @@ class LiveFile(Follower):
         self._begins(n_taken, n_void)
         self._is_kept = True
         try:
-            self._changed(at_once=True)
+            self._show_change(at_once=True)
             yield
         finally:
             self._is_kept = False
@@ -250,7 +250,7 @@ class LiveFile(Follower):
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
 
-    def _changed(self, *, at_once: bool) -> None:
+    def _show_change(self, *, at_once: bool) -> None:
         now_s = time.monotonic()
         if not self._is_kept or not (at_once or now_s - self._written_at_s >= EVERY_S):
             return

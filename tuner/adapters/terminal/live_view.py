@@ -127,7 +127,7 @@ class LiveView(Follower):
         super().warning(slug, text)
         self.say(f"Warning: {text} [{slug}]")
 
-    def _changed(self, *, at_once: bool) -> None:
+    def _show_change(self, *, at_once: bool) -> None:
         with self._lock:
             now_s = time.monotonic()
             if not at_once and now_s - self._drawn_at_s < EVERY_S:

@@ -105,12 +105,12 @@ class Screen:
     def show(self, lines: Sequence[tuple[str, int]]) -> None:
         """Replace the drawn lines by *lines*, each with its width in cells; skip it while it is stopped."""
         if self._flush():
-            self._send(self._cleared() + self._body(lines))
+            self._send(self._clear() + self._body(lines))
 
     def say(self, text: str, lines: Sequence[tuple[str, int]]) -> None:
         """Print *text*, and draw *lines* below it."""
         if len(self._pending) < _MOST_PENDING_BYTES:
-            self._send(f"{self._cleared()}{text}\n{self._body(lines)}")
+            self._send(f"{self._clear()}{text}\n{self._body(lines)}")
 
     def others_wrote(self, n_lines: int) -> None:
         """Note that other code wrote *n_lines* lines below the drawn ones."""
@@ -118,7 +118,7 @@ class Screen:
 
     def close(self) -> None:
         """Erase the drawn lines; printed texts stay."""
-        self._send(self._cleared())
+        self._send(self._clear())
         ends_s = time.monotonic() + _LEFT_S
         while not self._flush() and (left_s := ends_s - time.monotonic()) > 0:
             select.select([], [self._descriptor], [], left_s)
@@ -127,7 +127,7 @@ class Screen:
             self._own = None
         self._is_gone = True
 
-    def _cleared(self) -> str:
+    def _clear(self) -> str:
         columns, _ = self.size()
         rows = sum(max(1, -(-width // columns)) for width in self._drawn) + self._n_foreign
         self._drawn, self._n_foreign = [], 0

@@ -33,10 +33,10 @@ class ProfileService:
         """Return the model's prediction; CPU and waits as a kernel would count them."""
         key = layout, cores
         if key not in self._known:
-            self._known[key] = self._predicted(layout, cores)
+            self._known[key] = self._predict(layout, cores)
         return self._known[key]
 
-    def _predicted(self, layout: Layout, cores: int) -> Truth:
+    def _predict(self, layout: Layout, cores: int) -> Truth:
         profile = self._profile
         machine = profile.machine_of(cores)
         of = layout_demands(profile.demands, profile.terms, [layout.processes], [layout.threads])
@@ -129,9 +129,9 @@ def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, C
     A study that is resumed gets the same windows as an uninterrupted one: they depend on its seed, on the
     command that made it, and on the profile in its *file*.
     """
-    from tuner.config.profile import profile_kept
+    from tuner.config.profile import stored_profile
 
-    profile = profile_kept(record, file)
+    profile = stored_profile(record, file)
     clock = VirtualClock.resumed(store, profile.stop_s)
 
     def place() -> AbstractContextManager[Box]:
@@ -147,9 +147,9 @@ def virtual_box_of(record: StudyRecord, name: str, wall_s: float) -> Box:
 
     It returns the same windows for the same places, at any time and in any process.
     """
-    from tuner.config.profile import profile_kept
+    from tuner.config.profile import stored_profile
 
-    return _virtual(record, profile_kept(record, Path(name)), name, VirtualClock(wall_s))
+    return _virtual(record, stored_profile(record, Path(name)), name, VirtualClock(wall_s))
 
 
 def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClock) -> Box:

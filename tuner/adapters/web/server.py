@@ -162,7 +162,7 @@ class _Server(HTTPServer):
         try:
             threading.Thread(target=self._answer, args=(request, client_address), daemon=True).start()
         except RuntimeError:  # the host has no thread left
-            self._closed(request)
+            self._close(request)
 
     def service_actions(self) -> None:
         """Close connections that take too long; the server's loop calls this regularly."""
@@ -187,9 +187,9 @@ class _Server(HTTPServer):
         except OSError:
             pass  # the reader has gone
         finally:
-            self._closed(request)
+            self._close(request)
 
-    def _closed(self, request: Any) -> None:
+    def _close(self, request: Any) -> None:
         with self._lock:
             del self._open[request]
         self.shutdown_request(request)

@@ -41,9 +41,9 @@ def shared_by_layouts(settings: Settings) -> str:
         return "All layouts would use the same spool." if service.spool is not None else ""
     if gate_of(settings)[0] == "feed":
         if service.feeder.kind == "queue":
-            from tuner.bootstrap.parts.own_sources import why_no_own_queue
+            from tuner.bootstrap.parts.own_sources import why_no_separate_queue
 
-            return why_no_own_queue(settings)
+            return why_no_separate_queue(settings)
         from tuner.bootstrap.parts.own_sources import port_of
 
         known = port_of(settings) is not None
@@ -70,9 +70,9 @@ def _gate_of_script(settings: Settings, service: ScriptSettings) -> tuple[Gate, 
     if not service.feeder.can_pause:
         return "none", f"{record.gate_reason} This study has no feeder that can pause."
     if service.feeder.kind == "queue":
-        from tuner.bootstrap.parts.own_sources import why_no_own_queue
+        from tuner.bootstrap.parts.own_sources import why_no_separate_queue
 
-        if why := why_no_own_queue(settings):
+        if why := why_no_separate_queue(settings):
             return "none", why
     return record.gate, record.gate_reason
 

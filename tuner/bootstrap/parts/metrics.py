@@ -64,7 +64,7 @@ class Metrics:
 
 
 @contextmanager
-def metrics_shown(
+def serve_metrics(
     asked: MetricsAsked, record: StudyRecord, file: Path, strategy: Strategy, warn: Warn
 ) -> Iterator[Metrics]:
     """Serve metrics of the study *record*, stored in *file*, inside the ``with`` block.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 
-def why_no_own_queue(settings: Settings) -> str:
+def why_no_separate_queue(settings: Settings) -> str:
     """Return why no launch can have a separate queue, in a sentence; empty: each can have one."""
     service = settings.service
     if service.kind != "script" or not isinstance(service.feeder, QueueFeederSettings):
@@ -34,12 +34,12 @@ def why_no_own_queue(settings: Settings) -> str:
         return "tuner makes no queues in RabbitMQ, so all layouts would read the same one."
     if known_services()[service.record].at_queue is None:
         return "The application names the queue, so all layouts would read the same one."
-    if all(_changed(one, service.feeder.queue) for one in (service, *_variants(service).values())):
+    if all(_with_queue(one, service.feeder.queue) for one in (service, *_variants(service).values())):
         return ""
     return "tuner cannot change this command to read another queue, so all layouts would read the same one."
 
 
-def at_own_queue(settings: Settings, number: int) -> Settings:
+def with_separate_queue(settings: Settings, number: int) -> Settings:
     """Return *settings* with a service that reads, and is fed by, a queue of this *number*.
 
     Raises:
@@ -49,12 +49,12 @@ def at_own_queue(settings: Settings, number: int) -> Settings:
     if service.kind != "script" or not isinstance(service.feeder, QueueFeederSettings):
         raise ValueError("tuner fills no queue")
     queue = f"{service.feeder.queue}.turn{number}"
-    changed = _changed(service, queue)
+    changed = _with_queue(service, queue)
     if changed is None:
         raise ValueError("the command cannot be given another queue")
     variants = {}
     for name, of_variant in _variants(service).items():
-        own = _changed(of_variant, queue)
+        own = _with_queue(of_variant, queue)
         if own is None:
             raise ValueError(f"the command of {name} cannot be given another queue")
         variants[name] = service.variants[name].model_copy(update=own)
@@ -90,17 +90,17 @@ def _variants(service: ScriptSettings) -> dict[str, ScriptSettings]:
     return {name: service.of(name) for name in service.variants}
 
 
-def _changed(service: ScriptSettings, queue: str) -> dict[str, object] | None:
+def _with_queue(service: ScriptSettings, queue: str) -> dict[str, object] | None:
     """Return the command and environment that read *queue*; None: the command cannot be changed."""
     assert service.record is not None
     record = known_services()[service.record]
     found = command_at_queue(
-        record, service.command, service.environment, _inherited(service), escape_fields(queue)
+        record, service.command, service.environment, _environment_of(service), escape_fields(queue)
     )
     return None if found is None else {"command": found[0], "environment": found[1]}
 
 
-def _inherited(service: ScriptSettings) -> Mapping[str, str]:
+def _environment_of(service: ScriptSettings) -> Mapping[str, str]:
     variables: dict[str, str] = dict(os.environ)
     if service.environment_file is not None:
         from tuner.config.environment_file import read_environment_file
@@ -132,7 +132,7 @@ def keeping_connections(settings: Settings) -> Settings:
 def _with_connections(service: ScriptSettings) -> dict[str, object]:
     assert service.record is not None
     found = command_keeping_connections(
-        known_services()[service.record], service.command, service.environment, _inherited(service)
+        known_services()[service.record], service.command, service.environment, _environment_of(service)
     )
     return {} if found is None else {"command": found[0], "environment": found[1]}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 
-def provenance_here(settings: Settings, layouts: Sequence[Layout], cores: int) -> Provenance:
+def collect_provenance(settings: Settings, layouts: Sequence[Layout], cores: int) -> Provenance:
     """Return facts about this host, and about the workers' interpreters for each variant of *layouts*.
 
     *cores* is the number of cores that the layouts are planned for.

@@ -56,7 +56,7 @@ def url_of(words: tuple[str, ...]) -> str:
 # Backends on the host of the service: its brokers and databases.
 
 
-def backends_found(settings: Settings, spec: ServiceSpec, warn: Warn) -> Callable[[], frozenset[int]]:
+def backend_finder(settings: Settings, spec: ServiceSpec, warn: Warn) -> Callable[[], frozenset[int]]:
     """Return a function that finds the pids of servers named by URL in *settings*.
 
     It reads URLs of the probes, the feeder, and the command and environment of *spec*. It finds none if the
@@ -93,14 +93,14 @@ def service_of(
     return _script(settings.service, layouts, study, scratch, warn)
 
 
-def with_own_source(settings: Settings, number: int) -> Settings:
+def with_separate_source(settings: Settings, number: int) -> Settings:
     """Return *settings* for a further launch on this host that has its own port, or its own queue of that
     *number*; gates.py checks that this is possible."""
     service = settings.service
     if service.kind == "script" and service.feeder.kind == "queue":
-        from tuner.bootstrap.parts.own_sources import at_own_queue
+        from tuner.bootstrap.parts.own_sources import with_separate_queue
 
-        return at_own_queue(settings, number)
+        return with_separate_queue(settings, number)
     from tuner.bootstrap.parts.own_sources import at_free_port
 
     return at_free_port(settings)

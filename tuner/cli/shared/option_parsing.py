@@ -117,7 +117,7 @@ def check_no_measuring_options(
     Raises:
         ConfigError: there are such options.
     """
-    if named := [option.option for option in options.values()] + _typed(others):
+    if named := [option.option for option in options.values()] + _given_options(others):
         leave = "Leave it out"
         if allowed is not None:
             leave += f": the settings are those of the file, and only {allowed} can differ"
@@ -133,14 +133,14 @@ def check_as_it_is(resumed: Path, others: Mapping[str, object | None]) -> None:
     Raises:
         ConfigError: there are such options.
     """
-    if named := _typed(others):
+    if named := _given_options(others):
         raise ConfigError(
             f"--resume continues {resumed} unchanged; {', '.join(named)} can only be used with a new study",
             hint="Leave it out.",
         )
 
 
-def _typed(options: Mapping[str, object | None]) -> list[str]:
+def _given_options(options: Mapping[str, object | None]) -> list[str]:
     return [f"--{name}" for name, value in options.items() if value is not None]
 
 

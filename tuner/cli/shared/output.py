@@ -47,7 +47,7 @@ def echo_err(text: str) -> None:
 # Messages about the file of a measurement and how to continue it.
 
 
-def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Path | None) -> bool:
+def print_kept_file(session: Session, outcome: tuple[int, bool], command: str, simulate: Path | None) -> bool:
     """Print the file with the windows of *command*, and how to continue; return False if it has no windows.
 
     *outcome* is the exit code, and whether the study is finished.

@@ -59,7 +59,7 @@ def read_compose(source: Source, environment: Mapping[str, str]) -> list[Started
             raise ConfigError(
                 f"{where}: services.{name}: should be a mapping", hint="Indent its keys below it."
             )
-        hosts[name] = _published(section, Variables(dict(of_project), outside))
+        hosts[name] = _published_ports(section, Variables(dict(of_project), outside))
     started = []
     for name in services:
         reader = _Service(source, document, name, Variables(dict(of_project), outside))
@@ -90,7 +90,7 @@ def _no_services(document: Document) -> ConfigError:
     )
 
 
-def _published(section: Mapping[str, Any], variables: Variables) -> dict[int, int]:
+def _published_ports(section: Mapping[str, Any], variables: Variables) -> dict[int, int]:
     """Return the ports of a container -> their published ports on this host."""
     found: dict[int, int] = {}
     ports = section.get("ports")
@@ -120,7 +120,7 @@ class _Service:
 
     def started(self) -> Started | None:
         """Return the process of this service, or None if only its image, which tuner cannot read, has it."""
-        section = self._extended(self.name, ())
+        section = self._extended_section(self.name, ())
         notes: list[str] = []
         image, context = self._image(section)
         base = image or Image(self.name)
@@ -159,7 +159,7 @@ class _Service:
             has_secret=one.has_secret or self.variables.used_secrets(),
         )
 
-    def _extended(self, name: str, seen: tuple[str, ...]) -> dict[str, Any]:
+    def _extended_section(self, name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         """Return the section of a service, merged over that of the service that it extends."""
         section: Mapping[str, Any] = self.document.values["services"][name]
         extends = section.get("extends")
@@ -186,7 +186,7 @@ class _Service:
             raise ConfigError(
                 f"{where}: it extends {other!r}, which is no other service", hint="Name one of the file."
             )
-        base = self._extended(other, (*seen, name))
+        base = self._extended_section(other, (*seen, name))
         merged = {**base, **section}
         for key in ("environment",):
             both = [_mapping(one[key]) for one in (base, section) if one.get(key)]
@@ -198,14 +198,14 @@ class _Service:
         key = "command" if section.get("command") is not None else "entrypoint"
         return self.document.where(("services", self.name, key))
 
-    def _expanded(self, value: Any, *place: str | int) -> str:
+    def _expand(self, value: Any, *place: str | int) -> str:
         where = self.document.where(("services", self.name, *place))
         if isinstance(value, Mapping | list):
             raise ConfigError(f"{where}: {'.'.join(map(str, place))}: should be a text", hint="Quote it.")
         return interpolate("" if value is None else str(value), self.variables, lambda _: where)
 
     def _text(self, section: Mapping[str, Any], key: str) -> str | None:
-        return None if section.get(key) is None else self._expanded(section[key], key)
+        return None if section.get(key) is None else self._expand(section[key], key)
 
     def _command(self, section: Mapping[str, Any], key: str) -> Words | None:
         """Return a command, written as a list of words or as a text to split; None if there is none."""
@@ -215,9 +215,9 @@ class _Service:
         place: Place = ("services", self.name, key)
         where = self.document.where(place)
         if isinstance(value, list):
-            return Words(where, tuple(self._expanded(word, key, n) for n, word in enumerate(value)))
+            return Words(where, tuple(self._expand(word, key, n) for n, word in enumerate(value)))
         try:
-            return Words(where, tuple(split_command(self._expanded(value, key))))
+            return Words(where, tuple(split_command(self._expand(value, key))))
         except ValueError as error:
             raise ConfigError(
                 f"{where}: {key}: {error}", hint="Close the quote, or write a list of words."
@@ -231,7 +231,7 @@ class _Service:
         if isinstance(value, Mapping):
             items = [(name, text, name) for name, text in value.items()]
         elif isinstance(value, list):
-            expanded = [(self._expanded(word, "environment", n), n) for n, word in enumerate(value)]
+            expanded = [(self._expand(word, "environment", n), n) for n, word in enumerate(value)]
             items = [
                 (
                     word.partition("=")[0],
@@ -247,7 +247,7 @@ class _Service:
                     f"{where}: environment: {name[:40]!r} is no name", hint="Write NAME: value."
                 )
             if text is not None:
-                found[name] = self._expanded(text, "environment", key)
+                found[name] = self._expand(text, "environment", key)
             elif (outside := self.variables.get(name)) is not None:
                 found[name] = outside
         return found
@@ -259,7 +259,7 @@ class _Service:
         for n, one in enumerate(value if isinstance(value, list) else [] if value is None else [value]):
             is_required = not isinstance(one, Mapping) or str(one.get("required", "true")).lower() != "false"
             written = one.get("path") if isinstance(one, Mapping) else one
-            name = self._expanded(written, "env_file", *([n] if isinstance(value, list) else []))
+            name = self._expand(written, "env_file", *([n] if isinstance(value, list) else []))
             path = self.source.folder / name
             if path.is_file():
                 shown = str(self.source.path.parent / name)
@@ -276,10 +276,10 @@ class _Service:
         if build is None:
             return None, None
         settings = build if isinstance(build, Mapping) else {"context": build}
-        context = self.source.folder / self._expanded(settings.get("context", "."), "build")
+        context = self.source.folder / self._expand(settings.get("context", "."), "build")
         if not context.is_dir():
             return None, None
-        path = context / self._expanded(settings.get("dockerfile", "Dockerfile"), "build", "dockerfile")
+        path = context / self._expand(settings.get("dockerfile", "Dockerfile"), "build", "dockerfile")
         if not path.is_file():
             return None, context
         name = (
@@ -300,7 +300,7 @@ class _Service:
             if isinstance(volume, Mapping):
                 here, there = str(volume.get("source", "")), str(volume.get("target", ""))
             else:
-                here, _, rest = self._expanded(volume, "volumes", n).partition(":")
+                here, _, rest = self._expand(volume, "volumes", n).partition(":")
                 there = rest.partition(":")[0]
             if here[:1] in (".", "/", "~") and there:
                 try:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tuner.config.environment_file import LARGEST_BYTES
-from tuner.config.start_files.started import Variables, Where, fixed
+from tuner.config.start_files.started import Variables, Where, fixed_place
 from tuner.core.errors import ConfigError
 
 # Expansion of ``$NAME`` and ``${NAME:-word}``, as in compose files, Dockerfiles and shells.
@@ -96,7 +96,7 @@ def replace_variables(text: str, variables: Variables, where: Where, escape: str
 
 
 def _word(word: str, variables: Variables, at: str, escape: str | None) -> str:
-    return _expand(word, variables, fixed(at), escape=escape)
+    return _expand(word, variables, fixed_place(at), escape=escape)
 
 
 def _expand(text: str, variables: Variables, where: Where, *, escape: str | None) -> str:
@@ -192,7 +192,7 @@ def parse_dotenv(text: str, name: str, variables: Variables, *, expands: bool = 
             )
             continue
         of_line = Variables({**variables.own, **found}, variables.outside)
-        found[match["name"]] = interpolate(value.removeprefix("="), of_line, fixed(place))
+        found[match["name"]] = interpolate(value.removeprefix("="), of_line, fixed_place(place))
     return found
 
 

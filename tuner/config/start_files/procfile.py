@@ -45,12 +45,12 @@ def read_procfile(source: Source, environment: Mapping[str, str]) -> list[Starte
         if any(one.name == match["name"] for one in started):
             raise source.error(begin, f"{match['name']} is there twice", "Rename one of the two.")
         at = begin + line.index(text[0]) + match.start("command")
-        started.append(_started(source, match, at, of_file, environment, port))
+        started.append(_parse_entry(source, match, at, of_file, environment, port))
         port += 0 if match["name"] in _ONCE else 100
     return [one for one in started if one.name not in _ONCE]
 
 
-def _started(
+def _parse_entry(
     source: Source,
     match: re.Match[str],
     at: int,

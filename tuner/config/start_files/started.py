@@ -14,7 +14,7 @@ Where = Callable[[int], str]  #: of a place in a text: ``file:line:column``
 COMPUTED = "\0"
 
 
-def fixed(place: str) -> Where:
+def fixed_place(place: str) -> Where:
     """Return a `Where` that gives the same *place* for each offset."""
     return lambda _: place
 

@@ -57,7 +57,7 @@ def read_supervisor_conf(source: Source, environment: Mapping[str, str]) -> list
     for one in sources:
         parser = main if one is source else _parse(one)
         started += [
-            _started(one, parser, section, source.folder, of_all, environment)
+            _parse_section(one, parser, section, source.folder, of_all, environment)
             for section in parser.sections()
             if section.startswith(_KINDS)
         ]
@@ -85,7 +85,7 @@ def _parse(source: Source) -> configparser.RawConfigParser:
     return parser
 
 
-def _started(
+def _parse_section(
     source: Source,
     parser: configparser.RawConfigParser,
     section: str,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tuner.config.start_files.dotenv import name_after, parse_environment_file, read_text
 from tuner.config.start_files.shell_line import read_shell_line, shell_text
-from tuner.config.start_files.started import Joined, Source, Started, Variables, Where, fixed
+from tuner.config.start_files.started import Joined, Source, Started, Variables, Where, fixed_place
 from tuner.core.errors import ConfigError
 
 _ESCAPE = re.compile(
@@ -59,7 +59,7 @@ def read_unit(source: Source, _environment_here: Mapping[str, str]) -> list[Star
     name = re.sub(r"\.service$", "", source.path.name)
     several = len(unit.commands) > 1
     return [
-        _started(source, unit, command, f"{name}-{n}" if several else name)
+        _parse_unit(source, unit, command, f"{name}-{n}" if several else name)
         for n, command in enumerate(unit.commands, start=1)
     ]
 
@@ -124,7 +124,7 @@ def _lines(source: Source) -> Iterator[Joined]:
         yield Joined("".join(characters), [*offsets, at]).part(0)
 
 
-def _started(source: Source, unit: _Unit, command: Joined, name: str) -> Started:
+def _parse_unit(source: Source, unit: _Unit, command: Joined, name: str) -> Started:
     at = source.at(command.offsets[0])
     specifiers = _Specifiers(source, unit.is_of_user)
     notes: list[str] = []
@@ -212,7 +212,7 @@ def _words(command: Joined, variables: Variables, specifiers: _Specifiers, where
 
 
 def _unquoted_words(text: str, where: str) -> list[str]:
-    return [word.text for word in _split(Joined(text, range(len(text) + 1)), fixed(where))]
+    return [word.text for word in _split(Joined(text, range(len(text) + 1)), fixed_place(where))]
 
 
 def _index(command: Joined, offset: int) -> int:

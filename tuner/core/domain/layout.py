@@ -240,7 +240,7 @@ def values_of(variant: str) -> tuple[str, ...]:
     return tuple(variant.split(_BETWEEN))
 
 
-def named(pattern: str, variants: Collection[str]) -> list[str]:
+def match_variants(pattern: str, variants: Collection[str]) -> list[str]:
     """Return those *variants* that match *pattern*: ``3.13+jemalloc``, ``3.13+*``."""
     if ANY not in pattern.split(_BETWEEN):
         return [name for name in variants if name == pattern]

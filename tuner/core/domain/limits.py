@@ -178,7 +178,7 @@ def usage_of(window: WindowRecord, *, is_load_of_host: bool = False) -> dict[str
     return usage
 
 
-def check_seen(limits: Iterable[Limit], windows: Sequence[Watched]) -> None:
+def check_measured(limits: Iterable[Limit], windows: Sequence[Watched]) -> None:
     """Check that *windows* have the quantities of *limits*; without windows there is no error.
 
     Raises:
@@ -234,7 +234,7 @@ def verdicts(
             share = 1 / (look * (look + 1)) if at_any_look and look > 0 else 1.0
             # an endless value has no size: it gives no noise of other layouts, nor they of it
             noise = alone if kind == "strict" or layout in endless else _larger(pooled, alone)
-            findings[layout].append(_judged(limit, own, noise, doubt * share))
+            findings[layout].append(_judge(limit, own, noise, doubt * share))
     return {layout: Verdict(_together(own), tuple(own)) for layout, own in findings.items()}
 
 
@@ -302,7 +302,7 @@ def _larger(
     return max(pooled[0], own[0]), pooled[1]
 
 
-def _judged(
+def _judge(
     limit: Limit,
     logs: Sequence[float],
     noise: tuple[float, float] | None,

@@ -141,7 +141,7 @@ def requests_at_once(found: ClientSearchResult) -> float | None:
     return most_per_s * alone_s / parse_layout(found.layout).processes
 
 
-def render_found(found: ClientSearchResult) -> str:
+def render_client_search(found: ClientSearchResult) -> str:
     """Convert *found* to JSON for a study's provenance."""
     return json.dumps(
         {
@@ -154,8 +154,8 @@ def render_found(found: ClientSearchResult) -> str:
     )
 
 
-def parse_found(kept_text: str | None, n_clients: int | None) -> ClientSearchResult | None:
-    """Read the JSON of `render_found`, if it matches *n_clients*, the number of clients in the settings.
+def parse_client_search(kept_text: str | None, n_clients: int | None) -> ClientSearchResult | None:
+    """Read the JSON of `render_client_search`, if it matches *n_clients* of the settings.
 
     None: there was no search, the user has set another number since, or the JSON is invalid.
     """
@@ -243,7 +243,7 @@ def render_rate(rate: float | Pace) -> float | str:
     return rate
 
 
-def rate_kept(config: StoredConfig) -> float | Pace | None:
+def stored_rate(config: StoredConfig) -> float | Pace | None:
     """Return the rate in a study's settings; None: there is none, or no requests are sent."""
     rate: str | float | None = config.service.feeder.get("rate")
     return parse_rate(rate) if isinstance(rate, str) else rate

@@ -189,7 +189,7 @@ def simulated_sentence(profile: str, cores: float) -> str:
     return f"Simulated: no service ran, a model of {profile} on {on} gave these figures."
 
 
-def memory_assumed(study: StudyRecord) -> list[str]:
+def describe_assumed_memory(study: StudyRecord) -> list[str]:
     """Return a sentence on the memory figures that a simulated profile lacks; empty: it has all."""
     if not is_simulated(study):
         return []

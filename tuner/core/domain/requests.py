@@ -306,7 +306,7 @@ class Requests:
             latencies=latencies,
             n_failed=self.n_failed - earlier.n_failed,
             unfinished_before=earlier.unfinished,
-            spread=_changed(self.spread, earlier.spread, ConnectionSpread.since),
+            spread=_combine_spreads(self.spread, earlier.spread, ConnectionSpread.since),
         )
 
     def merged(self, other: Requests) -> Requests:
@@ -317,11 +317,11 @@ class Requests:
             n_failed=self.n_failed + other.n_failed,
             unfinished=self.unfinished.merged(other.unfinished),
             unfinished_before=self.unfinished_before.merged(other.unfinished_before),
-            spread=_changed(self.spread, other.spread, ConnectionSpread.merged) or other.spread,
+            spread=_combine_spreads(self.spread, other.spread, ConnectionSpread.merged) or other.spread,
         )
 
 
-def _changed(
+def _combine_spreads(
     spread: ConnectionSpread | None,
     other: ConnectionSpread | None,
     by: Callable[[ConnectionSpread, ConnectionSpread], ConnectionSpread],

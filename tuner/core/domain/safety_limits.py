@@ -134,7 +134,7 @@ class Braking:
             for name, text in self._over.items()
             if (since_s := self._over_since_s[name]) <= at_s - self._needed_s(name)
         ]
-        if refused := self._refused(answer):
+        if refused := self._repeated_refusal(answer):
             passed.append(refused)
         return "; ".join(passed) or None
 
@@ -196,7 +196,7 @@ class Braking:
         share = f"{percent(n_bad / n_items)}, over {percent(limit)}"
         return f"{n_bad} of {n_items} items failed within {within}: {share}"
 
-    def _refused(self, answer: CommandResult | None) -> str | None:
+    def _repeated_refusal(self, answer: CommandResult | None) -> str | None:
         """Return the command's refusal if a run that ended long enough after the first refusal repeats it."""
         if answer is None:
             return None
@@ -293,7 +293,7 @@ def _render_estimate(estimate: Estimate, name: Quantity) -> str:
     return f"{text} ({render_amount(name, estimate.low)} to {render_amount(name, estimate.high)})"
 
 
-def render_needed(finding: LimitVerdict) -> str:
+def describe_needed(finding: LimitVerdict) -> str:
     """Describe, as part of a sentence, the measurements that would decide an open finding."""
     if finding.later is not None:
         return "longer windows would show better how its memory grows"
@@ -321,7 +321,7 @@ def why_kept_out(verdict: Verdict) -> str | None:
             if verdict.state == "beyond":
                 parts.append(f"{seen} is beyond {limit}")
             else:
-                parts.append(f"{seen} is not shown to keep to {limit}: {render_needed(finding)}")
+                parts.append(f"{seen} is not shown to keep to {limit}: {describe_needed(finding)}")
     return "; ".join(parts)
 
 

@@ -158,7 +158,7 @@ class Clock(NamedTuple):
         return f"{self.name}_total"
 
 
-def _summed() -> tuple[str, ...]:
+def _summed_names() -> tuple[str, ...]:
     names: list[str] = []
     for clock in CLOCKS:
         if clock.is_summed:
@@ -170,7 +170,7 @@ def _summed() -> tuple[str, ...]:
 #: all clocks, in the order of the columns of a window
 CLOCKS = tuple(Clock(one.name, **one.metadata) for one in fields(WindowClocks) if SINCE in one.metadata)
 #: names of the clocks that are summed over the windows of a launch, in the order of the sums
-SUMMED_CLOCKS = _summed()
+SUMMED_CLOCKS = _summed_names()
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Demands:
 _LEAST_RATIO = 1e-3  #: least total of a draw, as a share of the most likely total
 
 
-def above_nothing(drawn: Mapping[str, float], middle: Demands) -> Demands:
+def with_some_demand(drawn: Mapping[str, float], middle: Demands) -> Demands:
     """Return *middle* with the *drawn* values of some fields in seconds, but never an item without demand.
 
     A draw near 0 gets a thousandth of the middle's total, in the demand that is largest in *middle*.

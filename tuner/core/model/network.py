@@ -268,7 +268,7 @@ def _at_rest(machine: Machine, meet: _Meeting, assumed: Array) -> tuple[Array, A
     for _ in range(_MOST_ROUNDS):
         speed = _speeds(machine, meet, meet.n_processes * assumed)[0]
         each_s[left] = own_s = meet.gil_s / speed
-        held[left] = found = _held(own_s, meet.away_s, meet.spread)
+        held[left] = found = _gil_held_share(own_s, meet.away_s, meet.spread)
         moves = np.abs(found - assumed) > _SETTLED
         n_moving = int(moves.sum())
         if not n_moving:
@@ -280,7 +280,7 @@ def _at_rest(machine: Machine, meet: _Meeting, assumed: Array) -> tuple[Array, A
     return held, each_s
 
 
-def _held(held_s: Array, away_s: Array, spread: Sequence[Array]) -> Array:
+def _gil_held_share(held_s: Array, away_s: Array, spread: Sequence[Array]) -> Array:
     """Return the share of time that the GIL of one process is held, averaged over its number of items.
 
     A machine repairman by mean-value analysis: with j items it is held for U(j) = j / (j + z (1 - U(j-1))) of

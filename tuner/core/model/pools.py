@@ -185,7 +185,7 @@ def fixed_pool_s(n_jobs: int, job: PoolJob, machine: Machine, n_threads: int) ->
     return full_s + (own_threads_s(n_left, job, machine) if n_left else 0.0)
 
 
-def threads_that_fill(cores: float, utilization: float) -> float:
+def threads_to_fill(cores: float, utilization: float) -> float:
     """Return how many threads, each busy for *utilization* (0 to 1) of its time, keep *cores* busy.
 
     Raises:

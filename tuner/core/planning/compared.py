@@ -180,12 +180,12 @@ def compare_studies(before: Known, after: Known, confidence: float) -> StudyComp
         figures,
         best,
         tuple(sorted(idle & in_both)),
-        _lost(before.best, after, tallies[1], figures["throughput"]),
+        _why_lost(before.best, after, tallies[1], figures["throughput"]),
         drifting,
     )
 
 
-def _lost(
+def _why_lost(
     best: Layout | None, after: Known, tallies: Sequence[LaunchTally], throughput: Changes
 ) -> Lost | None:
     if best is None or throughput.of(best) is not None:

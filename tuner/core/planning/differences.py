@@ -14,7 +14,7 @@ from tuner.core.windows.layout_check import inner_threads_of
 _FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: the clock of an idle host varies by this share
 _MOST_SHOWN = 120  #: largest length of a printed value, characters
 
-#: settings that `_asked` reports as effective values, or that only change random choices
+#: settings that `_study_facts` reports as effective values, or that only change random choices
 _TOLD_ALREADY = {
     f"study.{name}"
     for name in (
@@ -42,11 +42,11 @@ class Difference:
 
 def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]:
     """Yield the differences of effective settings: a written value equals the same value by default."""
-    pairs = [_asked(before), _asked(after)]
+    pairs = [_study_facts(before), _study_facts(after)]
     for name in pairs[0]:
         if pairs[0][name] != pairs[1][name]:
             yield Difference(name, pairs[0][name], pairs[1][name])
-    made = _made(before, after)
+    made = _comparable_facts(before, after)
     alike = is_simulated(before) == is_simulated(after)
     names = {*made[0], *made[1]} if alike else {*made[0]} & {*made[1]}
     for name in sorted(names):
@@ -71,7 +71,7 @@ def _inner_threads(before: StudyRecord, after: StudyRecord) -> Iterator[Differen
             yield Difference(f"threads beside those of {layout}", one, other)
 
 
-def _made(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], Mapping[str, str]]:
+def _comparable_facts(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return the comparable facts of both studies; for facts that differ by variant, of shared variants only.
 
     If only one study has variants that differ in a fact, the other may store one value for all.
@@ -80,11 +80,11 @@ def _made(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], M
     names = found[0].workers.differing | found[1].workers.differing
     first, second = ({layout.variant for layout in study.layouts} for study in (before, after))
     shared = sorted(first & second)
-    one, other = (_compared(facts, facts.workers.for_each_variant(names, shared)) for facts in found)
+    one, other = (_facts_of(facts, facts.workers.for_each_variant(names, shared)) for facts in found)
     return one, other
 
 
-def _compared(facts: Provenance, workers: WorkerFacts) -> Mapping[str, str]:
+def _facts_of(facts: Provenance, workers: WorkerFacts) -> Mapping[str, str]:
     """Return the facts to compare, without those that always differ or do not affect the measurement."""
     return replace(
         facts,
@@ -98,7 +98,7 @@ def _compared(facts: Provenance, workers: WorkerFacts) -> Mapping[str, str]:
     ).to_mapping()
 
 
-def _asked(study: StudyRecord) -> dict[str, str]:
+def _study_facts(study: StudyRecord) -> dict[str, str]:
     return {
         "service": study.service,
         "measured": "simulated" if is_simulated(study) else "for real",

@@ -61,7 +61,9 @@ def estimate_changes(before: Side, after: Side, confidence: float) -> Changes:
     """
     of_each = [_values(side) for side in (before, after)]
     seen = {
-        layout: _seen(of_each[0][layout], of_each[1][layout]) for layout in of_each[0] if layout in of_each[1]
+        layout: _launch_pair(of_each[0][layout], of_each[1][layout])
+        for layout in of_each[0]
+        if layout in of_each[1]
     }
     n_blocks = (
         len({launch.block for launch in before.launches}),
@@ -88,7 +90,7 @@ def _values(side: Side) -> Mapping[Layout, list[float]]:
     return found
 
 
-def _seen(before: Sequence[float], after: Sequence[float]) -> _LaunchPair:
+def _launch_pair(before: Sequence[float], after: Sequence[float]) -> _LaunchPair:
     means = (fsum(before) / len(before), fsum(after) / len(after))
     squares = tuple(
         fsum((value - mean) ** 2 for value in values)

@@ -230,7 +230,7 @@ class _Posterior:
         chosen = _choice(of_family, generator)
         family, logs = self._families[chosen], self._logs[chosen]
         covariance, mean = np.unravel_index(_choice(logs.ravel(), generator), logs.shape)
-        return self._drawn(family.means[mean], family.covariances[covariance], generator)
+        return self._draw(family.means[mean], family.covariances[covariance], generator)
 
     def _log_weights(self, family: _Family) -> Array:
         """Return the logarithm of the weight of each covariance and mean."""
@@ -243,7 +243,7 @@ class _Posterior:
         logs = np.array(found)
         return logs - log(logs.size)
 
-    def _drawn(self, mean: Array, covariance: Array, generator: np.random.Generator) -> Array:
+    def _draw(self, mean: Array, covariance: Array, generator: np.random.Generator) -> Array:
         n = len(self._values)
         across = covariance[:-n, -n:]
         gain = np.linalg.solve(covariance[-n:, -n:] + self._errors, across.T).T

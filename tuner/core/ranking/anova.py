@@ -10,7 +10,7 @@ from math import log
 from tuner.core.defaults import WITHIN
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import value_from
-from tuner.core.ranking.host_effects import Boxes, what_boxes_do
+from tuner.core.ranking.host_effects import Boxes, estimate_host_effects
 from tuner.core.stats.groups import Comparison, Group, OfBest, compare, group_of
 from tuner.core.stats.interval import (
     INDEPENDENT,
@@ -145,7 +145,7 @@ def _judge(
         estimate_on_boxes(launches, table, over.fit, confidence),
         estimate_noise(launches, table.within, confidence),
         notes if knows_boxes else (*notes, _BOXES_ARE_TAKEN_ALIKE),
-        what_boxes_do(
+        estimate_host_effects(
             table, over.fit, boxes=names, layouts=list(of_layout), confidence=confidence, within=within
         ),
     )

@@ -71,7 +71,7 @@ class Boxes:
         return tuple(sorted(found, key=lambda one: -abs(log(one.level.mean or 1.0))))
 
 
-def what_boxes_do(
+def estimate_host_effects(
     table: BoxTable,
     across: AdditiveFit,
     *,
@@ -117,7 +117,7 @@ def what_boxes_do(
             )
             for number, box in enumerate(boxes)
         ),
-        between=None if levels is None else _between(levels, spreads, confidence),
+        between=None if levels is None else _sd_between(levels, spreads, confidence),
         drifts=all(one is not None for one in spreads),
         apart=apart,
         is_apart=is_apart,
@@ -169,7 +169,7 @@ def _reach(spreads: Sequence[tuple[float, float] | None], box: int, confidence: 
     return student_t_quantile((1 + each) / 2, df) * sqrt(variance)
 
 
-def _between(
+def _sd_between(
     levels: Sequence[float], spreads: Sequence[tuple[float, float] | None], confidence: float
 ) -> Estimate | None:
     whole = MeanSquare(fsum(one**2 for one in levels) / (len(levels) - 1), len(levels) - 1)

@@ -38,9 +38,9 @@ from tuner.core.ranking.step_case import (
     is_noisy,
     is_nothing_ranked,
     layouts_option,
-    most_used,
     nearest_to_limits,
     options_again,
+    upper_usage,
 )
 from tuner.core.text.figures import list_names, percent, pluralize, render_exact_duration, render_rest
 
@@ -110,7 +110,7 @@ def _begin(case: Case) -> NextStep | None:
 # ---------------------------------------------------------------------- 2. doubtful figures
 
 
-def _disturbed(case: Case) -> NextStep | None:
+def _step_if_disturbed(case: Case) -> NextStep | None:
     others, invalid = case.ranking.others, case.facts.invalid
     n_of_host = case.facts.n_of_host
     if others is not None and others.is_no_evidence and not others.in_turns:  # slices allow for them
@@ -207,7 +207,7 @@ def _limits(case: Case) -> NextStep | None:
         for one in findings
         for word in (
             OPTIONS[one.limit.name],
-            amount_above(one.limit.name, max(most_used(one), one.limit.at_most)),
+            amount_above(one.limit.name, max(upper_usage(one), one.limit.at_most)),
         )
     ]
     return NextStep(
@@ -334,7 +334,7 @@ def _latency(case: Case) -> NextStep | None:
     )
 
 
-def _simulated(case: Case) -> NextStep | None:
+def _step_if_simulated(case: Case) -> NextStep | None:
     if not is_simulated(case.study):
         return None
     return NextStep(
@@ -382,7 +382,7 @@ RULES: tuple[Callable[[Case], NextStep | None], ...] = (
     _pairs,
     _check,
     _begin,
-    _disturbed,
+    _step_if_disturbed,
     _invalid,
     _few_clients,
     _first_look,
@@ -394,7 +394,7 @@ RULES: tuple[Callable[[Case], NextStep | None], ...] = (
     _go_on,
     _too_noisy,
     _latency,
-    _simulated,
+    _step_if_simulated,
     _check_later,
     _export,
 )

@@ -26,7 +26,7 @@ from tuner.core.domain.limits import (
     Later,
     Limit,
     Verdict,
-    check_seen,
+    check_measured,
     limits_from,
     mean_load_of_launches,
     verdict_later,
@@ -57,7 +57,7 @@ from tuner.core.windows.launch_sums import (
     why_not_ranked,
 )
 from tuner.core.windows.memory_growth import MemoryGrowth
-from tuner.core.windows.other_processes import others_of
+from tuner.core.windows.other_processes import other_processes_of
 from tuner.core.windows.summary import mean_or_none
 
 if TYPE_CHECKING:
@@ -171,7 +171,9 @@ def rank(
         never_settled=settling.count,
         settling_facts=settling.facts,
         within=within,
-        others=others_of(tallies, study, within, in_turns=any(one.heat is not None for one in tallies)),
+        others=other_processes_of(
+            tallies, study, within, in_turns=any(one.heat is not None for one in tallies)
+        ),
         gaps=None if side is None else PairGaps.of(side, confidence),
         axis_names=tuple(axes),
         speed_changes=speed_changes(launches, confidence),
@@ -212,7 +214,7 @@ def _judge(
     """
     if not limits:
         return {}
-    check_seen(limits, tallies)
+    check_measured(limits, tallies)
     looks = study.strategy != "all"
     kind = study.kind if looks and limits_from(study.limits) == tuple(limits) else "calibrated"
     return verdicts(limits, layouts, tallies, confidence, kind=kind, at_any_look=looks)
@@ -256,7 +258,7 @@ def _fronts(
     fronts, throughput = [], None
     for cost in costs:
         traded = [
-            Traded(one.layout, block_of[one.launch], one.n_done / one.length_s, _spent(one, cost))
+            Traded(one.layout, block_of[one.launch], one.n_done / one.length_s, _cost_of(one, cost))
             for one in launches
         ]
         if throughput is None and traded:
@@ -269,7 +271,7 @@ def _fronts(
     return tuple(fronts)
 
 
-def _spent(launch: LaunchTally, cost: Cost) -> float | None:
+def _cost_of(launch: LaunchTally, cost: Cost) -> float | None:
     """Return the cost of a launch: load in tasks, memory in bytes, CPU in busy cores (with backends)."""
     if cost == "cpu":
         return (launch.cpu_s + launch.backend_cpu_s) / launch.length_s

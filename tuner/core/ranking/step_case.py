@@ -255,11 +255,11 @@ def nearest_to_limits(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[L
         if row.verdict is not None and all(one.level for one in row.verdict.findings)
     ]
     return min(
-        known, key=lambda one: max(most_used(found) / found.limit.at_most for found in one[1]), default=None
+        known, key=lambda one: max(upper_usage(found) / found.limit.at_most for found in one[1]), default=None
     )
 
 
-def most_used(finding: LimitVerdict) -> float:
+def upper_usage(finding: LimitVerdict) -> float:
     """Return the upper end of a layout's usage, now and after the horizon."""
     now = finding.estimate.high or finding.level or 0.0
     if finding.later is None:

@@ -96,7 +96,7 @@ def changes(before: Side, after: Side, confidence: float) -> Changes:
     if not common:
         return Changes((), None, 0, n_blocks, confidence)
     doubt = 1 - confidence
-    together = _joined(common, pair)
+    together = _joined_layouts(common, pair)
     gap = {layout: pair[1].effect(layout) - pair[0].effect(layout) for layout in common}
     shared = fsum(gap[layout] for layout in together) / len(together)
     shared_spread = _sum_of(*(side.mean_spread(together) for side in pair))
@@ -250,7 +250,7 @@ class _Fitted:
         return [max(0.0, row - half) for row in rows]
 
 
-def _joined(common: Sequence[Layout], pair: Sequence[_Fitted]) -> list[Layout]:
+def _joined_layouts(common: Sequence[Layout], pair: Sequence[_Fitted]) -> list[Layout]:
     """Return the largest group of layouts that blocks join in both studies: only these can be compared."""
     groups: dict[tuple[int, ...], list[Layout]] = defaultdict(list)
     for layout in common:

@@ -63,10 +63,10 @@ def unequal_reaction(
     if bank.weight[moves].sum() < _LEAST_P_DRIFT:
         return None
     likeliest = int(np.argmax(np.where(moves, bank.weight, -1.0)))
-    kept = _repeated(launches[-_MOST_LAUNCHES:])
+    kept = _repeated_launches(launches[-_MOST_LAUNCHES:])
     if (first := _fit(kept, bank, likeliest)) is None:
         return None
-    kept = _repeated([one for one, is_far in zip(kept, first.is_outlier, strict=True) if not is_far])
+    kept = _repeated_launches([one for one, is_far in zip(kept, first.is_outlier, strict=True) if not is_far])
     if (fit := _fit(kept, bank, likeliest)) is None:
         return None
     found = []
@@ -88,7 +88,7 @@ def unequal_reaction(
     return UnequalReaction(axis, ends[0], ends[1], changes[0], changes[1])
 
 
-def _repeated(launches: Sequence[Launch]) -> list[Launch]:
+def _repeated_launches(launches: Sequence[Launch]) -> list[Launch]:
     """Return the launches of layouts that have several."""
     n_of = Counter(one.layout for one in launches)
     return [one for one in launches if n_of[one.layout] > 1]

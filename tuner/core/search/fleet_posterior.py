@@ -228,7 +228,7 @@ class FleetPosterior(Posterior):
 
     def _of_boxes(self, of_zero: Array, slope: Array, variance: Array) -> tuple[float, float]:
         within = variance + np.einsum("gi,gij,gj->g", slope, self.covariance, slope)
-        return self._mixed(of_zero + (slope * self.mean).sum(axis=1), np.maximum(within, 0.0) * self.sigma2)
+        return self._mix(of_zero + (slope * self.mean).sum(axis=1), np.maximum(within, 0.0) * self.sigma2)
 
 
 class _Box:

@@ -219,7 +219,7 @@ def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuse
             return Way(corner, at, next=at)
         if here[0].per_s is None:
             return Way(corner, at, "unseen")
-        if passed := _passed(here):
+        if passed := _passed_limit(here):
             return Way(corner, at, "refused", passed)
         if any(what not in MAY_HELP for one in here for what in one.what):
             return Way(corner, at, "full")
@@ -237,7 +237,7 @@ def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuse
                 break
             if isinstance(gains, Layout):
                 return Way(corner, at, next=gains)
-            refused = refused or _passed(there)
+            refused = refused or _passed_limit(there)
             is_unseen |= any(one.per_s is None for one in there)
         else:
             ended: Ended = "refused" if refused else "unseen" if is_unseen else "no-gain"
@@ -246,7 +246,7 @@ def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuse
 
 def _gains(fewer: Sequence[Scout], more: Sequence[Scout]) -> bool | Layout:
     """Return whether twice as many give more; a layout: one more window of it is needed to decide."""
-    if _passed(more) or (first := _ratio(fewer[0], more[0])) < NO_GAIN_RATIO:
+    if _passed_limit(more) or (first := _ratio(fewer[0], more[0])) < NO_GAIN_RATIO:
         return False
     if first >= SURE_GAIN:
         return True
@@ -261,7 +261,7 @@ def _ratio(fewer: Scout, more: Scout) -> float:
     return (more.per_s or 0.0) / fewer.per_s if fewer.per_s else 0.0
 
 
-def _passed(looks: Sequence[Scout]) -> str:
+def _passed_limit(looks: Sequence[Scout]) -> str:
     """Return a limit of the user's that one of *looks* passed, as part of a sentence; empty: none."""
     return next((one.passes for one in looks if one.passes is not None), "")
 

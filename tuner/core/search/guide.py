@@ -195,7 +195,7 @@ class Guide:
         # Levels are unknown: the surface of each set passes through the first window
         relative = (surfaces - surfaces[:, layout[0], None]).T
         off = (y - y[0])[:, None] - relative[layout]
-        weighed = [self._weighed(kind, log_prior, off, layout, apart_s, length_s) for kind in self._kinds]
+        weighed = [self._weigh(kind, log_prior, off, layout, apart_s, length_s) for kind in self._kinds]
         best = max(one.evidence for one in weighed)
         weighed = [one for one in weighed if one.evidence > best + log(self._filter_kept)]
         found = [self._filter(one, relative, off, layout, at_s) for one in weighed]
@@ -228,7 +228,7 @@ class Guide:
         prior, of_near = EXPECTED.log_density(sets), self._near.log_density(sets)
         return sets, surfaces, prior - np.logaddexp(log(self._n_sets) + prior, log(self._n_near) + of_near)
 
-    def _weighed(
+    def _weigh(
         self, kind: _Kind, log_prior: Array, off: Array, layout: Array, apart_s: Array, length_s: Array
     ) -> _Weighed:
         """Weigh the sets; *off*: distance of each window above each set's surface, (windows, sets).

@@ -58,7 +58,7 @@ class HeatRace(Racing):
         if self._first:
             return self._first_heats()
         members = self._members()
-        if members is None and (one := self._decided()) is not None:
+        if members is None and (one := self._decide()) is not None:
             return [replace(one, heat=0)]  # limits left one layout, whose usage is not clear yet
         if members is None:
             return self._confirming_alone()
@@ -117,17 +117,17 @@ class HeatRace(Racing):
         If some challengers are ruled out only under the pooled noise, the heat compares only them with the
         leader.
         """
-        one = self._decided()
+        one = self._decide()
         standing = self._standing()
         if one is None or standing is None:
             return None
-        checked = standing.unchecked() if standing.doubt <= self._allowed else []
+        checked = standing.unchecked() if standing.doubt <= self._allowed_error else []
         chosen = list(dict.fromkeys([standing.leader, self._index[one.layout], *checked]))
         urgent = sorted(
             (int(k) for k in range(len(self._layouts)) if standing.urgency[k] >= 0 and k not in chosen),
             key=lambda k: (-standing.urgency[k], k),
         )
-        ties = set() if checked else set(standing.ties(self._allowed))
+        ties = set() if checked else set(standing.ties(self._allowed_error))
         for k in urgent:
             if len(chosen) < FEWEST or (len(chosen) < self._most and (k in ties or not self._n_of(k))):
                 chosen.append(k)
@@ -147,7 +147,7 @@ class HeatRace(Racing):
     def _to_confirm(self) -> list[Layout]:
         """Return the best layout and its hardest rival; empty without an answer."""
         standing = self._standing()
-        if standing is None or not self._reached(standing):
+        if standing is None or not self._is_reached(standing):
             return []
         rivals = standing.seen_rivals()
         hardest = max(rivals, key=lambda k: standing.urgency[k], default=None)
@@ -182,7 +182,7 @@ class HeatRace(Racing):
         """Propose launches as a race without slices: a block of all layouts, then one launch per block."""
         if self._first:
             return [Proposal(layout, self._first_window_s()) for layout in self._first_block()]
-        one = self._decided()
+        one = self._decide()
         return [] if one is None else [one]
 
     def _first_window_s(self) -> float:

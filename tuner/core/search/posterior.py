@@ -293,10 +293,10 @@ class Posterior:
         """Return mean and standard deviation of the logarithm of *layout*'s value, without drift."""
         of_each = self.mean[:, layout]
         within = self.covariance[:, layout, layout] * self.sigma2
-        mean, sd = self._mixed(of_each, within)
+        mean, sd = self._mix(of_each, within)
         return self.centre + mean, sd
 
-    def _mixed(self, of_each: Array, within: Array) -> tuple[float, float]:
+    def _mix(self, of_each: Array, within: Array) -> tuple[float, float]:
         """Return mean and standard deviation of the mixture of all filters; *within*: variance of each."""
         mean = float((self.weight * of_each).sum())
         variance = float((self.weight * (within + (of_each - mean) ** 2)).sum())

@@ -68,21 +68,21 @@ class Racing:
 
     # ------------------------------------------------------------------ proposals and observations
 
-    def _decided(self) -> Proposal | None:
+    def _decide(self) -> Proposal | None:
         """Choose the next launch on one host after the first block; None: the answer is known."""
         standing = self._standing()
-        if standing is None or self._reached(standing):
+        if standing is None or self._is_reached(standing):
             return None
         posterior = self._bank()
         if posterior.n_replicates < N_REPLICATES and self._goal.kind == "strict":
             k = standing.to_repeat(1.5 * self._margin)
             return Proposal(self._layouts[k], self._best_window_s())
         leader = self._layouts[standing.leader]
-        if standing.doubt <= self._allowed and (left := standing.to_confirm()):
+        if standing.doubt <= self._allowed_error and (left := standing.to_confirm()):
             return self._confirming(left[0])
-        if standing.doubt <= self._allowed and (check := standing.to_check()) is not None:
+        if standing.doubt <= self._allowed_error and (check := standing.to_check()) is not None:
             return Proposal(self._layouts[check], self._best_window_s())
-        if standing.doubt <= self._allowed and self._state(leader) == "open":  # it may pass a limit
+        if standing.doubt <= self._allowed_error and self._state(leader) == "open":  # it may pass a limit
             return Proposal(leader, self._best_window_s())
         k = standing.to_measure(self._best_window_s())
         return Proposal(self._layouts[k], self._window_s(k))
@@ -108,10 +108,10 @@ class Racing:
             self._observe(self._index[first.layout], value, middle_s, length_s, box)
             self._launch_s.append(max(0.0, first.began_s - first.launch_began_s))
         if windows and self._posterior is not None:
-            from tuner.core.search.unequal_noise import rescaled
+            from tuner.core.search.unequal_noise import rescale
 
             before = self._posterior
-            self._posterior = rescaled(before, self._new_bank, self._launches)
+            self._posterior = rescale(before, self._new_bank, self._launches)
             if self._guide is not None and self._posterior is not before:
                 self._guide.rescale(self._posterior)
         self._judge(windows)
@@ -126,7 +126,7 @@ class Racing:
             )
 
     @property
-    def _allowed(self) -> float:
+    def _allowed_error(self) -> float:
         """The largest error probability that an answer may have."""
         return self._threshold * (1 - self._goal.confidence)
 
@@ -153,13 +153,13 @@ class Racing:
             ties = tuple(self._layouts[k] for k in standing.seen_rivals())
             return Answer(
                 leader,
-                self._reached(standing),
+                self._is_reached(standing),
                 self._goal.kind,
                 ties,
                 guidance=guidance,
                 pools_noise=standing.pools_noise,
             )
-        goal, open_, reached = self._goal, standing.ties(self._allowed), self._reached(standing)
+        goal, open_, reached = self._goal, standing.ties(self._allowed_error), self._is_reached(standing)
         tied = standing.tied(open_, goal.within, goal.confidence)
         return Answer(
             leader,
@@ -193,7 +193,7 @@ class Racing:
             if not self._bank().n_of[self._index[layout]]:
                 return {}
             standing = standing_beside(standing, self._margin, self._index[layout])
-        found = standing.of_best(self._allowed, self._goal.within, self._goal.confidence)
+        found = standing.of_best(self._allowed_error, self._goal.within, self._goal.confidence)
         return {self._layouts[k]: one for k, one in found.items()}
 
     def _longest_rest(self) -> Sequence[Proposal] | None:
@@ -211,7 +211,7 @@ class Racing:
         from tuner.core.search.challengers import DrawnWorld
 
         standing = self._standing()
-        rivals = [] if standing is None else [standing.leader, *standing.ties(self._allowed)]
+        rivals = [] if standing is None else [standing.leader, *standing.ties(self._allowed_error)]
         if standing is None or self._posterior.n_replicates < SEEN_AGAIN * (len(rivals) - 1):
             return None
         rests: list[list[Proposal]] = []
@@ -231,7 +231,7 @@ class Racing:
         rest: list[Proposal] = []
         while len(rest) < MOST_FORESEEN:
             ahead._stands = None
-            proposal = ahead._decided()
+            proposal = ahead._decide()
             if proposal is None:
                 return rest
             at_s = posterior.at_s + self._lasts_s(proposal)
@@ -329,12 +329,12 @@ class Racing:
         self._stands = standing(self._posterior, self._margin, out, self._goal.kind)
         return self._stands
 
-    def _reached(self, standing: Challenge) -> bool:
+    def _is_reached(self, standing: Challenge) -> bool:
         if standing.n_left == 1 and not self._limits:
             return True
         return (
             self._bank().n_replicates >= N_REPLICATES
-            and standing.doubt <= self._allowed
+            and standing.doubt <= self._allowed_error
             and not standing.to_confirm()
             and standing.to_check() is None
             and self._state(self._layouts[standing.leader]) == "within"
@@ -386,7 +386,7 @@ class Race(Racing):
         if self._first:
             proposals = [Proposal(layout, self._first_window_s()) for layout in self._first_block()]
         else:
-            one = self._decided()
+            one = self._decide()
             proposals = [] if one is None else [one]
         self._n_proposed = len(proposals)
         return proposals

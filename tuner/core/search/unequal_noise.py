@@ -1,7 +1,7 @@
 """Whether a challenger is worse, even if its noise or the leader's is larger than that of most layouts.
 
 A race pools the noise of all layouts. If the noise of a layout is clearly different, the filters are computed
-again with the own noise of this layout (`rescaled`).
+again with the own noise of this layout (`rescale`).
 
 Before it is clear, two unlucky launches would rule out a layout with five times the noise of the others. So
 before a race ends, each launched challenger is compared with the leader once more (`OwnScales`). Each of the
@@ -128,9 +128,7 @@ def own_scales(posterior: Posterior, leader: int) -> OwnScales:
     return OwnScales(weights, wider, max(float(posterior.df), 1.0))
 
 
-def rescaled(
-    posterior: Posterior, new_bank: Callable[[], Posterior], launches: Sequence[Launch]
-) -> Posterior:
+def rescale(posterior: Posterior, new_bank: Callable[[], Posterior], launches: Sequence[Launch]) -> Posterior:
     """Return the posterior with the noise that each layout shows.
 
     If the noise of a layout is clearly different from its noise in *posterior*, all *launches* are added to a

@@ -118,7 +118,7 @@ def estimate_own_noise(observations: Sequence[Observation], fitted: AdditiveFit)
     parts: list[tuple[float, float, float]] = []
     squares: dict[int, tuple[float, float]] = {}
     for _ in range(_ROUNDS):
-        squares = _own_squares(blocks.values(), n_of, precision, _LEAST_SHARE * pooled)
+        squares = _squares_by_layout(blocks.values(), n_of, precision, _LEAST_SHARE * pooled)
         parts = _cases(list(squares.values()))
         unlike = [one for one in parts if one[1] < inf]
         if not unlike:
@@ -150,7 +150,7 @@ def _shrunk(df: float, middle: float, own: tuple[float, float] | None, pooled: f
     return middle if own is None else (df * middle + own[0] * own[1]) / (df + own[0])
 
 
-def _own_squares(
+def _squares_by_layout(
     blocks: Iterable[Sequence[tuple[int, float]]],
     n_of: Mapping[int, int],
     precision: Sequence[float],

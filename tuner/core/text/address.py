@@ -273,19 +273,19 @@ _MOST = 65535
 
 def bound_ports(words: Sequence[str]) -> frozenset[int]:
     """Return ports in ``--bind HOST:PORT``, ``-b:PORT``, ``--port=PORT`` and similar options."""
-    return frozenset(port for _, port in _named(words) if 0 < port <= _MOST)
+    return frozenset(port for _, port in _port_words(words) if 0 < port <= _MOST)
 
 
 def rebind(words: Sequence[str], before: int, after: int) -> tuple[str, ...]:
     """Return the command with the port *before* replaced by *after* in options to listen."""
     changed = list(words)
-    for n, port in _named(words):
+    for n, port in _port_words(words):
         if port == before:
             changed[n] = words[n][: -len(str(before))] + str(after)
     return tuple(changed)
 
 
-def _named(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _port_words(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield the indices of words that end with a port to listen at, and the ports."""
     before = ""
     for n, word in enumerate(words):

@@ -247,9 +247,9 @@ def judge(items_per_s: Sequence[float], window_starts: Sequence[int] = ()) -> St
     levels = find_levels(kept)
     edges = [level.start for level in levels]
     if has_levels(levels, starts) and not _line_fits_better(kept, edges):
-        return NotSettled("levels", _levels_seen(levels), from_n, per_s)
+        return NotSettled("levels", _describe_levels(levels), from_n, per_s)
     if per_s is not None and is_trend(per_s) and _line_fits_better(kept, starts):
-        return NotSettled("trend", _trend_seen(per_s, BATCH * len(batches[cut:])), from_n, per_s)
+        return NotSettled("trend", _describe_trend(per_s, BATCH * len(batches[cut:])), from_n, per_s)
     if end >= half and abs(fmean(kept) - fmean(running)) > LATE_RATIO * fmean(kept):
         seen = f"throughput was still changing {from_n} s into the {len(items_per_s)} s that were seen"
         return NotSettled("late", seen, from_n, per_s)
@@ -311,13 +311,13 @@ def _squares(values: Sequence[float]) -> float:
     return sum((value - mean) ** 2 for value in values)
 
 
-def _levels_seen(levels: Sequence[Level]) -> str:
+def _describe_levels(levels: Sequence[Level]) -> str:
     low, high = min(level.mean for level in levels), max(level.mean for level in levels)
     n = len(levels) - 1
     return f"throughput moved {pluralize(n, 'time')} between {low:.3g} and {high:.3g} items/s"
 
 
-def _trend_seen(per_s: Trend, lasted_s: int) -> str:
+def _describe_trend(per_s: Trend, lasted_s: int) -> str:
     """Return a phrase with the change of throughput in the *lasted_s* seconds of the trend's estimate.
 
     The change is exponential, exp(slope x time): for small changes that is the straight line, and a steep

@@ -73,11 +73,11 @@ def ran_of(window: Window) -> Ran | None:
         median(usage.n_processes for usage in looks),
         max(known) if known else mean,
         most,
-        _own_cores(window) >= _FULL_CORES,
+        _cores_per_process(window) >= _FULL_CORES,
     )
 
 
-def _own_cores(window: Window) -> float:
+def _cores_per_process(window: Window) -> float:
     """Return the mean cores that one worker process used itself; 0 if that is not known."""
     first, last = window.usage[0], window.usage[-1]
     used_s, before_s = last.worker_cpu_s_total, first.worker_cpu_s_total
@@ -217,11 +217,13 @@ def inner_to_facts(found: InnerThreads) -> Provenance:
 
 def inner_threads_of(study: StudyRecord) -> tuple[InnerThreads, ...]:
     """Return the additional threads of each layout of *study* that ran some, in the order of its layouts."""
-    found = (_read(layout, study.provenance.inner_threads.get(f"{layout}")) for layout in study.layouts)
+    found = (
+        _parse_stored(layout, study.provenance.inner_threads.get(f"{layout}")) for layout in study.layouts
+    )
     return tuple(one for one in found if one is not None)
 
 
-def _read(layout: Layout, text: str | None) -> InnerThreads | None:
+def _parse_stored(layout: Layout, text: str | None) -> InnerThreads | None:
     """Parse the stored *text* of a layout; None if nothing is stored, or it cannot be parsed."""
     try:
         kept: Any = json.loads(text or "null")

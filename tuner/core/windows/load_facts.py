@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.load import ClientSearchResult, clients_for, parse_found
+from tuner.core.domain.load import ClientSearchResult, clients_for, parse_client_search
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread
 from tuner.core.windows.launch_sums import LaunchTally
@@ -50,7 +50,7 @@ def load_facts(study: StudyRecord) -> LoadFacts | None:
     service = study.config.service
     if service.feeder.get("kind") != "http" or isinstance(service.feeder.get("rate"), int | float):
         return None
-    found = parse_found(study.provenance.clients_found, service.n_clients)
+    found = parse_client_search(study.provenance.clients_found, service.n_clients)
     return LoadFacts(service.n_clients, found, service.event_loop_variants)
 
 

@@ -166,9 +166,9 @@ def _pieces(looks: Sequence[Look]) -> list[list[Look]]:
 def _fit(piece: Sequence[Look], bend_s: float | None) -> _FittedPiece:
     """Fit a line to *piece*, together with a bend of the time constant *bend_s* (None: without one)."""
     begins_s, lasts_s = piece[0][0], piece[-1][0] - piece[0][0]
-    line = _centred([at_s - begins_s for at_s, _ in piece])
-    memory = _centred([value for _, value in piece])
-    bend = [] if bend_s is None else _centred([-exp(-(at_s - begins_s) / bend_s) for at_s, _ in piece])
+    line = _center([at_s - begins_s for at_s, _ in piece])
+    memory = _center([value for _, value in piece])
+    bend = [] if bend_s is None else _center([-exp(-(at_s - begins_s) / bend_s) for at_s, _ in piece])
     line_left, memory_left = _without(line, bend), _without(memory, bend)
     squares = _product(line_left, line_left)
     per_s = _product(line_left, memory_left) / squares
@@ -178,7 +178,7 @@ def _fit(piece: Sequence[Look], bend_s: float | None) -> _FittedPiece:
     return _FittedPiece(Slope(per_s * HOUR_S, error**2, lasts_s), added, left)
 
 
-def _centred(values: Sequence[float]) -> list[float]:
+def _center(values: Sequence[float]) -> list[float]:
     mean = fsum(values) / len(values)
     return [value - mean for value in values]
 

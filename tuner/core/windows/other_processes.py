@@ -67,7 +67,7 @@ class Others:
         return self.in_turns and self.is_no_evidence
 
 
-def others_of(
+def other_processes_of(
     launches: Sequence[LaunchTally], study: StudyRecord, within: float, *, in_turns: bool = False
 ) -> Others | None:
     """Return the CPU of other processes during *launches*; None if there are none. See `Others`."""
@@ -81,7 +81,7 @@ def others_of(
     return Others(
         cores=sum(used_s.values()) / sum(length_s.values()),
         of_layout={layout: used_s[layout] / length_s[layout] for layout in of_layout},
-        lost={layout: _most_lost(layout, own, study) for layout, own in of_layout.items()},
+        lost={layout: _largest_loss(layout, own, study) for layout, own in of_layout.items()},
         host_cores=_host_cores(study),
         limit_cores=foreign_limit_cores(study.box_cores) + room_in(study) + study.provenance.n_cpus_elsewhere,
         within=within,
@@ -99,7 +99,7 @@ def _foreign_s(launch: LaunchTally) -> float:
     return max(0.0, launch.foreign_cpu_s + launch.steal_s)
 
 
-def _most_lost(layout: Layout, launches: Sequence[LaunchTally], study: StudyRecord) -> float:
+def _largest_loss(layout: Layout, launches: Sequence[LaunchTally], study: StudyRecord) -> float:
     """Return the largest share of its throughput that other processes may have cost *layout*."""
     length_s = sum(one.length_s for one in launches)
     foreign = sum(map(_foreign_s, launches)) / length_s

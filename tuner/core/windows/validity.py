@@ -36,7 +36,7 @@ def foreign_limit_cores(cores: float, limit_cores: float | None = None) -> float
     return max(FOREIGN_FLOOR_CORES, FOREIGN_SHARE_RATIO * cores)
 
 
-def room_for_others(physical_cores: float | None, cores: float) -> float:
+def free_cores(physical_cores: float | None, cores: float) -> float:
     """Return the CPU of other processes, in cores, that takes none from a study on *cores* of the host.
 
     It fits on the *physical_cores* beyond *cores*, which are fewer because of a CPU quota. A host seems full
@@ -46,14 +46,14 @@ def room_for_others(physical_cores: float | None, cores: float) -> float:
 
 
 def room_in(study: StudyRecord) -> float:
-    """Return the `room_for_others` in *study*: only in a container.
+    """Return the `free_cores` in *study*: only in a container.
 
     Elsewhere, load averages would include the other processes. There is none either if workers are held to
     some CPUs, which other processes may use at the same time.
     """
     if study.is_held or not study.provenance.in_container:
         return 0.0
-    return room_for_others(study.provenance.usable_physical_cores, study.box_cores)
+    return free_cores(study.provenance.usable_physical_cores, study.box_cores)
 
 
 def most_foreign_cores(study: StudyRecord) -> float:
@@ -69,7 +69,7 @@ def foreign_limit_of(study: StudyRecord) -> float:
     """Return the cores that other processes may use in a valid window of *study*, on average.
 
     The default is `foreign_limit_cores`. If layouts take turns, other processes disturb all of them alike,
-    so that the default is all cores of the host. `room_for_others` adds to it.
+    so that the default is all cores of the host. `free_cores` adds to it.
     """
     if study.foreign_limit_cores is None and study.n_resident > 1:
         return max(study.box_cores, float(study.provenance.usable_physical_cores or 0.0))
@@ -127,7 +127,7 @@ def void_reasons(
         feeder_problem: the reason if no items were supplied, or answered.
         foreign_limit: mean cores that other processes may use, and the hypervisor too; None: see
             `foreign_limit_cores`.
-        room_cores: the `room_for_others`, which other processes may use beyond this limit; tuner and
+        room_cores: the `free_cores`, which other processes may use beyond this limit; tuner and
             backends use a part of it.
         memory_pressure_limit: share (0..1) of the window in which some task may have waited for memory.
         interval_s: time between samples.
@@ -143,7 +143,7 @@ def void_reasons(
         reasons.append(invalid.source_dry(feeder_problem))
     reasons.extend(_find_disturbance(usage, foreign_limit_cores(cores, foreign_limit), room_cores))
     reasons.extend(_short_of_memory(usage, memory_pressure_limit))
-    reasons.extend(_clock_jumped(samples, usage))
+    reasons.extend(_clock_jumps(samples, usage))
     looks_s = [sample.at_s for sample in samples] if looked_s is None else looked_s
     gaps = _find_stall(looks_s, interval_s) or _probe_gap(samples, looks_s, interval_s, probe_problem)
     reasons.extend(gaps)
@@ -197,7 +197,7 @@ def _short_of_memory(usage: Sequence[Usage], limit_ratio: float) -> Iterator[Voi
         yield invalid.memory_pressure(ratio, limit_ratio)
 
 
-def _clock_jumped(samples: Sequence[Sample], usage: Sequence[Usage]) -> Iterator[VoidReason]:
+def _clock_jumps(samples: Sequence[Sample], usage: Sequence[Usage]) -> Iterator[VoidReason]:
     moments_s = ([sample.at_s for sample in samples], [moment.at_s for moment in usage])
     back_s = max(earlier - later for at_s in moments_s for earlier, later in pairwise(at_s))
     if back_s > 0:

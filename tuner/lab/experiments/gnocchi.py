@@ -22,6 +22,7 @@ from tuner.lab.experiments.gnocchi_pool import (
     Measured,
     Operation,
     Store,
+    break_even_wait_s,
     n_threads_of,
     numbers_of_pools,
     operations_of,
@@ -29,7 +30,6 @@ from tuner.lab.experiments.gnocchi_pool import (
     pool_rows,
     run_of,
     store_of,
-    wait_that_pays_s,
 )
 
 WORK_US = 6.75  #: computation for one series, as published, in microseconds
@@ -143,7 +143,7 @@ class Gnocchi:
         won = [(at, row) for at, row in run.items() if row.published and n_threads_of(at) > 1]
         published = {row.at: row.published for row in rows}
         return [
-            *(_who_wins(row, published) for _, row in won),
+            *(_compare_gain(row, published) for _, row in won),
             *_further_away([row for _, row in won]),
             _rule({at: row.measured for at, row in run.items()}),
         ]
@@ -154,7 +154,7 @@ class Gnocchi:
         costs = pool_costs(measured)
         if costs is None:
             raise NotRunError("no pool was measured, only one thread")
-        pays = {n: 1e6 * wait_that_pays_s(n, costs) for n in numbers_of_pools(measured)}
+        pays = {n: 1e6 * break_even_wait_s(n, costs) for n in numbers_of_pools(measured)}
         (fewest, least_us), *others = pays.items()
         limits = ", ".join(f"{wait_us:.0f} us for {n} threads" for n, wait_us in others)
         reported, wrong = _judge_rows(measured, costs)
@@ -193,7 +193,7 @@ def _lies(gain: Spread) -> str:
     return f"{low:.2f} to {high:.2f} in the runs"
 
 
-def _who_wins(row: Row, published: Mapping[At, Mapping[str, float]]) -> LabClaim:
+def _compare_gain(row: Row, published: Mapping[At, Mapping[str, float]]) -> LabClaim:
     n = n_threads_of(row.at)
     claimed = published[*store_of(row.at), 1.0]["batch_ms"] / row.published["batch_ms"]
     gain = row.measured["gain"]
@@ -246,7 +246,7 @@ def _judge_rows(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[
     wrong = [
         at
         for at, pays in data.items()
-        if pays != (operations[store_of(at)].wait_s > wait_that_pays_s(n_threads_of(at), costs))
+        if pays != (operations[store_of(at)].wait_s > break_even_wait_s(n_threads_of(at), costs))
     ]
     return data, wrong
 
@@ -295,7 +295,7 @@ def _crossing(
     if won:
         sides.append(f"from {_of_wait(min(won, key=lambda one: one.wait_s))} on they win")
     measured = f"; measured: {', '.join(sides)}" if sides else ""
-    pays_us = 1e6 * wait_that_pays_s(n_threads, costs)
+    pays_us = 1e6 * break_even_wait_s(n_threads, costs)
     return f"{n_threads} threads: they should pay from a wait of {pays_us:.0f} us{measured}."
 
 

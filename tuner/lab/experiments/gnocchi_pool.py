@@ -73,7 +73,7 @@ def pool_costs(runs: Measured) -> PoolCosts | None:
     return PoolCosts(float(start_s), 0.0, float(thread_s))
 
 
-def wait_that_pays_s(n_threads: int, costs: PoolCosts) -> float:
+def break_even_wait_s(n_threads: int, costs: PoolCosts) -> float:
     """Return the wait of each operation from which a pool of *n_threads* threads pays, in seconds.
 
     A loop waits N_SERIES times, a pool as often as its busiest thread; and the pool has to be created.

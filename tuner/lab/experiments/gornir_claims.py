@@ -84,7 +84,7 @@ def gornir_findings(rows: Sequence[Row]) -> list[LabClaim]:
         _a_hundred_cost(table),
         _less_cpu_than_threads(table),
         _sooner_than_threads(table),
-        _asyncio_between(table),
+        _compare_asyncio(table),
     ]
 
 
@@ -109,7 +109,7 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
             verdicts.append(near if took.n > 1 else None)  # the result of a single run may be a disturbance
     claim = "A batch of goroutines takes the time of one wait plus a constant time, for any GOMAXPROCS"
     if not lines:
-        return _undecided(f"{claim}.", "Go was not run with two waits.")
+        return _undecided_claim(f"{claim}.", "Go was not run with two waits.")
     return LabClaim(
         f"{claim}. The constant time is {join_words(published)}.",
         both(*verdicts),
@@ -122,9 +122,9 @@ def _one_is_slower(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 1", CORES))
     claim = "A batch of goroutines takes longer with GOMAXPROCS 1 than with GOMAXPROCS = cores"
     if not pairs:
-        return _undecided(f"{claim}.", "Go was not run.")
+        return _undecided_claim(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
-        return _undecided(f"{claim}.", "The claim needs two cores, and Go uses one here.")
+        return _undecided_claim(f"{claim}.", "The claim needs two cores, and Go uses one here.")
     n_procs = pairs[0][2].of("n_procs")
     return LabClaim(
         f"{claim}, on average by {_more_ms(pairs, 'published')}.",
@@ -138,9 +138,9 @@ def _a_hundred_cost(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 100", CORES))
     claim = "GOMAXPROCS 100 saves no time compared with GOMAXPROCS = cores, but costs more CPU time"
     if not pairs:
-        return _undecided(f"{claim}.", "Go was not run.")
+        return _undecided_claim(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
-        return _undecided(f"{claim}.", "The claim needs two cores, and Go uses one here.")
+        return _undecided_claim(f"{claim}.", "The claim needs two cores, and Go uses one here.")
     sooner = more([(other.measured["total_s"], one.measured["total_s"]) for _, one, other in pairs], inf)
     no_sooner = both(*(_no_sooner(one, other) for _, one, other in pairs))
     dearer = more([(one.measured["cpu_s"], other.measured["cpu_s"]) for _, one, other in pairs], inf)
@@ -166,7 +166,7 @@ def _less_cpu_than_threads(table: Table) -> LabClaim:
     pairs = list(table.pairs(MOST, CORES))
     claim = f"Goroutines take less CPU time than nornir's pool of at most {WORKERS[-1]} threads"
     if not pairs:
-        return _undecided(f"{claim}.", "Go and nornir were not both run.")
+        return _undecided_claim(f"{claim}.", "Go and nornir were not both run.")
     published = [_cpu_s(threads.published) / _cpu_s(go.published) for _, threads, go in pairs]
     text = "; ".join(
         f"with waits of {1e3 * wait:g} ms goroutines take {go.of('cpu_s'):.2f} s of CPU and the pool "
@@ -184,7 +184,7 @@ def _sooner_than_threads(table: Table) -> LabClaim:
     pairs = list(table.pairs(None, CORES))
     claim = "A batch finishes sooner with goroutines than with any number of nornir's threads"
     if not pairs:
-        return _undecided(f"{claim}.", "Go and nornir were not both run.")
+        return _undecided_claim(f"{claim}.", "Go and nornir were not both run.")
     published, lines, fastest, fewest = list[str](), [], [], []
     for wait, enough, go in pairs:
         rows = [row for pool in _pools_of_nornir(table, wait) for row in [table[wait, pool]]]
@@ -207,7 +207,7 @@ def _sooner_than_threads(table: Table) -> LabClaim:
     )
 
 
-def _asyncio_between(table: Table) -> LabClaim:
+def _compare_asyncio(table: Table) -> LabClaim:
     claim = (
         "Not published: with Python coroutines, a batch takes less time and less CPU time than with threads, "
         "but more time and more CPU time than with goroutines."
@@ -216,7 +216,7 @@ def _asyncio_between(table: Table) -> LabClaim:
     waits = {wait for wait, _, _ in above} & {wait for wait, _, _ in below}
     above, below = ([pair for pair in pairs if pair[0] in waits] for pairs in (above, below))
     if not waits:
-        return _undecided(claim, "Go, asyncio and nornir were not all run.")
+        return _undecided_claim(claim, "Go, asyncio and nornir were not all run.")
     verdicts = [
         more([(more.measured[key], less.measured[key]) for _, more, less in pairs], _SURELY_S)
         for pairs in (above, below)
@@ -240,7 +240,7 @@ def _pools_of_nornir(table: Table, wait: float) -> list[str]:
     return [pool for pool in (f"nornir {n}" for n in WORKERS) if (wait, pool) in table]
 
 
-def _undecided(claim: str, why: str) -> LabClaim:
+def _undecided_claim(claim: str, why: str) -> LabClaim:
     return LabClaim(claim, None, why)
 
 

@@ -87,7 +87,7 @@ class Nornir:
         by_wait = _by_wait(rows)
         return [
             *(_knee(wait, same) for wait, same in by_wait.items() if len(same) > 1),
-            *([_idle_threads_are_taken(by_wait)] if by_wait else []),
+            *([_compare_idle_threads(by_wait)] if by_wait else []),
             _past_the_knee(by_wait),
             _more_than_a_core(rows),
         ]
@@ -217,7 +217,7 @@ def _is_enough(rows: Mapping[int, Row], n_workers: int) -> bool | None:
     return over(rows[n_workers], best, "total_s").at_most(1 + KNEE_WITHIN)
 
 
-def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
+def _compare_idle_threads(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
     last = {wait: rows[max(rows)] for wait, rows in by_wait.items()}
     text = "; ".join(
         f"{row.of('n_threads'):.0f} for waits of {1e3 * wait:g} ms (model: {row.modelled['n_threads']:.0f})"

@@ -173,7 +173,7 @@ class PiPools:
                 "n_threads": min(n_jobs, n_cores) if pool in (FIXED, SCHEDULED) else float(n_jobs),
             }
             if n == ALONE:
-                modelled[at]["fill_core"] = pools.threads_that_fill(1, job.utilization)
+                modelled[at]["fill_core"] = pools.threads_to_fill(1, job.utilization)
         text = (
             "The model has one formula for each kind of pool, fitted to four rows with single jobs and with "
             f"one job per core. {n_cores:.0f} busy cores together are {worth:.2f} times as "

@@ -152,7 +152,7 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
     seen = SocorroRows(rows)
     found = []
     for box in (HERE, FAR):
-        for claim in (_past_enough, _mob, _best, _between, _loads):
+        for claim in (_past_enough, _mob, _best, _compare_mixed_layouts, _loads):
             one = claim(seen, box)
             where = "On this host: " if box == HERE else f"On {CORES} simulated cores: "
             if box == HERE and seen.n_cores < _TWO:
@@ -237,7 +237,7 @@ def _best(seen: SocorroRows, box: str) -> LabClaim:
     return judge_claim(f"{BEST} is the fastest of the published layouts.", judge)
 
 
-def _between(seen: SocorroRows, box: str) -> LabClaim:
+def _compare_mixed_layouts(seen: SocorroRows, box: str) -> LabClaim:
     """Return whether the mixed layouts lie between the two extremes, and whether these differ clearly."""
 
     def judge() -> tuple[bool | None, str]:

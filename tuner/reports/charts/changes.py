@@ -35,7 +35,7 @@ def changes_picture(
     rows = [one for one in in_order(found) if one.ratio.mean is not None]
     if not rows:
         return None
-    shown, shared = list(first_of(rows, most)), _shared(found)
+    shown, shared = list(first_of(rows, most)), _shared_change(found)
     labels = [str(one.layout) for one in shown] + ([_ALL] if shared is not None else [])
     left = min(width * 0.3, 14 + max(map(width_of, labels)))
     right = width - 18 - max(width_of(format_percent(one.ratio.mean)) for one in shown)
@@ -93,7 +93,7 @@ def _legend(ratios: list[Estimate]) -> list[tuple[str, str]]:
     return found
 
 
-def _shared(found: StudyComparison) -> Estimate | None:
+def _shared_change(found: StudyComparison) -> Estimate | None:
     shared = found.throughput.shared
     return (
         shared if found.throughput.n_shared > 1 and shared is not None and shared.mean is not None else None

@@ -11,8 +11,8 @@ from tuner.reports.charts.picture import (
     WIDE,
     DrawnPicture,
     element,
+    empty_picture,
     line,
-    nothing_picture,
     rectangle,
     width_of,
     with_tooltip,
@@ -39,7 +39,7 @@ def heat_map_svg(
     picture = heat_map_picture(overview, variant, width=width)
     if picture is None:
         title = "Throughput over processes and threads"
-        picture = nothing_picture("heat-map", title, "No layout has been measured yet.", width)
+        picture = empty_picture("heat-map", title, "No layout has been measured yet.", width)
     return picture.svg(standalone=standalone)
 
 

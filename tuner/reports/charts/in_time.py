@@ -195,7 +195,7 @@ def in_time(overview: Overview) -> InTime:
         rates.append(rate)
         of_launch[one.launch_id].append(rate)
         first.setdefault(one.launch_id, one)
-    means = _means(of_launch, first, _rejected(overview))
+    means = _means(of_launch, first, _rejected_launches(overview))
     off = [
         None if rate is None or not (mean := means[one.launch_id]) else rate / mean - 1
         for one, rate in zip(windows, rates, strict=True)
@@ -244,7 +244,7 @@ def _slices_until(overview: Overview, windows: Iterable[WindowRecord]) -> dict[t
     return until
 
 
-def _rejected(overview: Overview) -> set[int]:
+def _rejected_launches(overview: Overview) -> set[int]:
     """Return the launches in slices, if slices do not count."""
     claim = overview.ranking.claim
     if claim is None:

@@ -132,7 +132,7 @@ def theme_variables() -> tuple[str, str]:
     return _LIGHT, _DARK
 
 
-def nothing_picture(name: str, title: str, why: str, width: float) -> DrawnPicture:
+def empty_picture(name: str, title: str, why: str, width: float) -> DrawnPicture:
     """Return a placeholder for an empty chart, with the reason."""
     body = words(why, 8, 24, class_="m", font_size=USUAL)
     return DrawnPicture(name, title, why, width, 40, body)

@@ -21,9 +21,9 @@ from tuner.reports.charts.picture import (
     WIDE,
     DrawnPicture,
     element,
+    empty_picture,
     fitting,
     line,
-    nothing_picture,
     rectangle,
     width_of,
     with_tooltip,
@@ -43,7 +43,7 @@ def ranking_svg(overview: Overview, *, width: float = WIDE, standalone: bool = F
     title = "Ranking of layouts"
     picture = ranking_picture(overview, width=width)
     if picture is None:
-        picture = nothing_picture("ranking", title, "No layout has been measured yet.", width)
+        picture = empty_picture("ranking", title, "No layout has been measured yet.", width)
     return picture.svg(standalone=standalone)
 
 

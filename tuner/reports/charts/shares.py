@@ -16,9 +16,9 @@ from tuner.reports.charts.picture import (
     WIDE,
     DrawnPicture,
     element,
+    empty_picture,
     fitting,
     line,
-    nothing_picture,
     rectangle,
     width_of,
     with_tooltip,
@@ -49,7 +49,7 @@ def shares_svg(overview: Overview, *, width: float = WIDE, standalone: bool = Fa
     picture = shares_picture(overview, width=width)
     if picture is None:
         why = overview.explanation if isinstance(overview.explanation, str) else "Nothing is known about it."
-        picture = nothing_picture("shares", "Bottleneck of each layout", why, width)
+        picture = empty_picture("shares", "Bottleneck of each layout", why, width)
     return picture.svg(standalone=standalone)
 
 

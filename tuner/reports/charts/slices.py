@@ -70,7 +70,7 @@ class TurnsSeen:
         return sorted(seen, key=lambda layout: (-len(self.of(layout)), layout))
 
 
-def turns_seen(overview: Overview) -> TurnsSeen | None:
+def compare_turns(overview: Overview) -> TurnsSeen | None:
     """Compare layouts that took turns; None: none took turns with the best one, or slices lose throughput."""
     row, claim = leader(overview.ranking), overview.ranking.claim
     if row is None or (claim is not None and claim.answer.lost_in_slices is not None):
@@ -131,7 +131,7 @@ def slices_picture(
     overview: Overview, *, width: float = WIDE, name: str = "slices", seen: TurnsSeen | None = None
 ) -> DrawnPicture | None:
     """A line for each layout, the best one at 100 %; None: no layouts took turns with the best one."""
-    seen = seen or turns_seen(overview)
+    seen = seen or compare_turns(overview)
     if seen is None:
         return None
     top, bottom = 24.0, 24.0 + _HEIGHT

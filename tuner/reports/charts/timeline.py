@@ -29,8 +29,8 @@ from tuner.reports.charts.picture import (
     WIDE,
     DrawnPicture,
     element,
+    empty_picture,
     line,
-    nothing_picture,
     rectangle,
     width_of,
     with_tooltip,
@@ -72,9 +72,7 @@ def timeline_svg(
     """Return all windows and launches as SVG with at most *most* marks."""
     picture = timeline_picture(overview, width=width, most=most)
     if picture is None:
-        picture = nothing_picture(
-            "timeline", "Windows in time order", "Nothing has been launched yet.", width
-        )
+        picture = empty_picture("timeline", "Windows in time order", "Nothing has been launched yet.", width)
     return picture.svg(standalone=standalone)
 
 
@@ -122,7 +120,7 @@ def timeline_picture(
     if not counting:
         middle = (left + width) / 2
         parts += [
-            words(nothing_counts(overview), middle, top + 0.3 * _PANEL, class_="c m h")
+            words(describe_no_valid_window(overview), middle, top + 0.3 * _PANEL, class_="c m h")
             for top in (24, drift_top)
         ]
     void_y = 24 + _PANEL + 10
@@ -140,7 +138,7 @@ def timeline_picture(
     return DrawnPicture(name, title, summary, width, end + 8, _hatch(name) + "".join([*parts, signs]))
 
 
-def nothing_counts(overview: Overview) -> str:
+def describe_no_valid_window(overview: Overview) -> str:
     """Return the sentence for a study without a valid window."""
     if not overview.windows:
         return "No window so far: no launch reached one."

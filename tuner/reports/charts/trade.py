@@ -26,7 +26,7 @@ from tuner.reports.charts.frame import (
     y_axis,
     y_labels_width,
 )
-from tuner.reports.charts.picture import WIDE, DrawnPicture, element, line, nothing_picture, with_tooltip
+from tuner.reports.charts.picture import WIDE, DrawnPicture, element, empty_picture, line, with_tooltip
 from tuner.reports.charts.values import MOST_OF_MEAN
 from tuner.reports.model.model import items
 from tuner.reports.ranking.ranking_cells import in_brackets
@@ -57,7 +57,7 @@ def trade_svg(overview: Overview, cost: Cost, *, width: float = WIDE, standalone
     picture = trade_picture(overview, cost, width=width)
     if picture is None:
         title = f"Throughput against {_WORDS[cost]}"
-        picture = nothing_picture(f"trade-{cost}", title, f"No layout has a known {_WORDS[cost]}.", width)
+        picture = empty_picture(f"trade-{cost}", title, f"No layout has a known {_WORDS[cost]}.", width)
     return picture.svg(standalone=standalone)
 
 
@@ -84,7 +84,7 @@ def trade_picture(
         y_axis(up, left, width - 8, "items per 10 min"),
         x_axis(along, 30, high - 44, _TITLES[cost]),
     ]
-    front_seen = _as_measured(points)
+    front_seen = _measured_front(points)
     if len(front_seen) > 1:
         parts.append(_steps(front_seen, along, up))
     if with_whiskers:
@@ -95,7 +95,7 @@ def trade_picture(
         specks = "".join(f"M{along(one.cost):.0f} {up(one.items.mean or 0):.0f}h0" for one in rest)
         parts.append(element("path", d=specks, class_="specks"))
     parts += [_mark(point, along, up) for point in reversed(ordered[:most_shown])]
-    parts.append(labels(_named(points, along, up), width, lines=_stretches(front_seen, along, up)))
+    parts.append(labels(_labels(points, along, up), width, lines=_stretches(front_seen, along, up)))
     entries = _legend(ordered[:most_shown], front is not None)
     if rest:
         entries.append((element("path", d="M0 0h0", class_="specks"), "the rest: see the table"))
@@ -174,7 +174,7 @@ def _stretches(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[
     return found
 
 
-def _named(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[float, float, str, bool]]:
+def _labels(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[float, float, str, bool]]:
     """Return points for labels: those of the front first, then the fastest."""
     order = sorted(points, key=lambda one: (one.standing != "front", -(one.items.mean or 0)))
     return [
@@ -182,7 +182,7 @@ def _named(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[floa
     ]
 
 
-def _as_measured(points: Sequence[_Point]) -> list[_Point]:
+def _measured_front(points: Sequence[_Point]) -> list[_Point]:
     """Return the front by the measured values, cheapest first: each point is faster than all cheaper ones."""
     found: list[_Point] = []
     for point in sorted(points, key=lambda one: (one.cost, -(one.items.mean or 0))):
@@ -206,7 +206,7 @@ def _legend(points: Sequence[_Point], has_front: bool) -> list[tuple[str, str]]:
     found = [
         (sign, text) for standing, sign, text in signs if any(one.standing == standing for one in points)
     ]
-    if len(_as_measured(points)) > 1:
+    if len(_measured_front(points)) > 1:
         found.append((line(-7, 0, 7, 0, "front"), "front by the figures alone"))
     return found
 

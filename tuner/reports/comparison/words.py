@@ -41,7 +41,7 @@ def comparison_sentences(found: StudyComparison) -> list[str]:
     if not any(one.has_changed or one.stands_out for one in change.layouts) and not (
         change.shared is not None and is_surely_changed(change.shared)
     ):
-        lines.append(_describe_unseen(found))
+        lines.append(_describe_detectable(found))
     return lines
 
 
@@ -99,9 +99,9 @@ def comparison_notes(found: StudyComparison) -> list[str]:
 
 def describe_slower(found: StudyComparison, judged: Slower) -> str:
     """Return a sentence on whether it is slower than allowed."""
-    lost = "" if found.lost is None else f"{_whose(found, found.best.before)}, {_LOST[found.lost]}"
+    lost = "" if found.lost is None else f"{_subject(found, found.best.before)}, {_LOST[found.lost]}"
     if judged.surely and judged.lost != "nothing-finished":
-        named = " and ".join(_whose(found, name) for name in judged.surely)
+        named = " and ".join(_subject(found, name) for name in judged.surely)
         sure = percent(found.confidence)
         if None in judged.surely:
             sure += " if the host drifted no more than it did from block to block"
@@ -131,10 +131,10 @@ def _describe_best(found: StudyComparison) -> str:
         return f"{best.before} is best in both" + (
             f": {format_change(own.ratio)}." if own is not None else "."
         )
-    return _describe_moved(found, best, best.before, best.after)
+    return _describe_new_best(found, best, best.before, best.after)
 
 
-def _describe_moved(found: StudyComparison, best: Best, was: Layout, becomes: Layout) -> str:
+def _describe_new_best(found: StudyComparison, best: Best, was: Layout, becomes: Layout) -> str:
     ratio = best.ratio_after
     if ratio is None or ratio.mean is None:
         what = "was not measured" if found.lost is None else _LOST[found.lost]
@@ -151,7 +151,7 @@ def _describe_moved(found: StudyComparison, best: Best, was: Layout, becomes: La
     )
 
 
-def _describe_unseen(found: StudyComparison) -> str:
+def _describe_detectable(found: StudyComparison) -> str:
     """Return the change that would have been detected, if none was."""
     ratios = [one.ratio for one in found.throughput.layouts]
     reaches = sorted(
@@ -242,7 +242,7 @@ def _luck(known: Known) -> tuple[object, ...]:
     return known.study.seed, made.simulated_stream, made.simulated
 
 
-def _whose(found: StudyComparison, layout: Layout | None) -> str:
+def _subject(found: StudyComparison, layout: Layout | None) -> str:
     if layout is None:
         return f"All {found.throughput.n_shared} layouts together"
     return f"{layout}, best in {found.before.name}"

@@ -24,7 +24,7 @@ def table_lines(board: Board, cells: int, room: int, *, unicode: bool) -> list[L
     """Return the layouts in *room* lines of *cells* cells, below a header, the most relevant ones first."""
     if room < 2 or not board.places:
         return []
-    shown, rest = _chosen(board, room - 1)
+    shown, rest = _choose_rows(board, room - 1)
     columns = _Columns.of(board, shown, cells, unicode=unicode)
     lines: list[Line] = [[(columns.head(board), "dim")]]
     running = _running(board)
@@ -34,7 +34,7 @@ def table_lines(board: Board, cells: int, room: int, *, unicode: bool) -> list[L
         spare -= len(row) - 1
         lines += row
     if rest:
-        lines.append([(_describe_others(rest, board), "dim")])
+        lines.append([(_describe_rest(rest, board), "dim")])
     return lines
 
 
@@ -45,7 +45,7 @@ def _running(board: Board) -> Set[Layout | None]:
     return {one.layout for one in board.live.boxes or (board.live,)}
 
 
-def _chosen(board: Board, room: int) -> tuple[list[LayoutStatus], list[LayoutStatus]]:
+def _choose_rows(board: Board, room: int) -> tuple[list[LayoutStatus], list[LayoutStatus]]:
     """Return the layouts with a row, and the others; running layouts have one, failing ones if there is
     room.
     """
@@ -67,7 +67,7 @@ def _chosen(board: Board, room: int) -> tuple[list[LayoutStatus], list[LayoutSta
     return shown, rest
 
 
-def _describe_others(rest: Sequence[LayoutStatus], board: Board) -> str:
+def _describe_rest(rest: Sequence[LayoutStatus], board: Board) -> str:
     counts = Counter(STATES[board.study.strategy == "race"][place.state] for place in rest)
     kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
     return f"  ... and {len(rest)} {'other' if len(rest) == 1 else 'others'}: {kinds}"

@@ -54,7 +54,15 @@ def render_calibration(calibrated: Calibrated) -> str:
 def calibration_sentences(calibrated: Calibrated) -> list[str]:
     """Return accuracy and limits, a sentence each."""
     of = calibrated
-    return [_sureness(of), *_spawn(of), *_others(of), *_terms(of), *_smt(of), *_memory(of), *_untold(of)]
+    return [
+        _sureness(of),
+        *_spawn(of),
+        *_describe_other_tasks(of),
+        *_terms(of),
+        *_smt(of),
+        *_memory(of),
+        *_further_notes(of),
+    ]
 
 
 def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
@@ -119,7 +127,7 @@ def _rows(calibrated: Calibrated) -> dict[str, Estimate]:
     The start of children is included if it is known; otherwise it is part of other waiting.
     """
     found = {called: _estimate(calibrated, name) for name, called in DEMANDS.items()}
-    if not _knows_spawn(calibrated):
+    if not _has_spawn(calibrated):
         del found[DEMANDS["spawn_s"]]
     if calibrated.seen.machine.has_gil:
         return found
@@ -128,7 +136,7 @@ def _rows(calibrated: Calibrated) -> dict[str, Estimate]:
     return {"Python": python, **found}
 
 
-def _knows_spawn(calibrated: Calibrated) -> bool:
+def _has_spawn(calibrated: Calibrated) -> bool:
     profile = calibrated.calibration.profile
     return bool(profile.demands.spawn_s) or "spawn_s" in profile.intervals
 
@@ -190,12 +198,12 @@ def _sureness(calibrated: Calibrated) -> str:
 
 def _spawn(calibrated: Calibrated) -> list[str]:
     """Return a sentence on where the time to start children is counted."""
-    if not calibrated.calibration.profile.demands.child_s or _knows_spawn(calibrated):
+    if not calibrated.calibration.profile.demands.child_s or _has_spawn(calibrated):
         return []
     return [f"The time to start a child is part of {DEMANDS['blocked_s']}."]
 
 
-def _others(calibrated: Calibrated) -> list[str]:
+def _describe_other_tasks(calibrated: Calibrated) -> list[str]:
     """Return a sentence on the work of other tasks per item, if it is visible in the load."""
     demands = calibrated.calibration.profile.demands
     if demands.others_s < _SHOWS * (demands.total_s - demands.asleep_s):
@@ -255,7 +263,7 @@ def _memory(calibrated: Calibrated) -> list[str]:
     return [f"Memory: {', '.join(parts)}{error}.", *([fit.unidentified] if fit.unidentified else [])]
 
 
-def _untold(calibrated: Calibrated) -> list[str]:
+def _further_notes(calibrated: Calibrated) -> list[str]:
     calibration = calibrated.calibration
     found = list(calibration.notes)
     if calibrated.measured and calibration.method == "joint":

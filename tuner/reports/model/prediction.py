@@ -52,18 +52,18 @@ class Predicted:
         """Return the layouts that may be as good as the best: all, if the error is too large to choose by."""
         if not self.calibrated.is_too_inexact:
             return self.trusted.as_good
-        return tuple(row.layout for row in _ordered(self) if row.layout != self.trusted.best)
+        return tuple(row.layout for row in _ordered_rows(self) if row.layout != self.trusted.best)
 
 
 def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS, above: str = "") -> str:
     """Return the layouts by throughput, and the accuracy of the predictions; *above* stands before them."""
     calibrated = predicted.calibrated
-    rows = _ordered(predicted)
+    rows = _ordered_rows(predicted)
     shown = rows if most_rows is None else rows[:most_rows]
     table, legend = _table(predicted, shown)
     parts = [
         *(f"{sentence}\n" for sentence in calibrated.simulated),
-        f"{' '.join(headline(calibrated))}\n{_what(predicted, len(rows))}\n",
+        f"{' '.join(headline(calibrated))}\n{_heading(predicted, len(rows))}\n",
         *([above] if above else []),
         render_table(table, "simple")
         + (f"... and {len(rows) - len(shown)} more: --all\n" if len(shown) < len(rows) else ""),
@@ -163,7 +163,7 @@ def trust_sentences(predicted: Predicted) -> list[str]:
         )
     if not predicted.what_if and len(trusted.rows) > 1:
         n_tried = min(_TRIED, 1 + max(1, len(predicted.as_good)))
-        names = ",".join(str(row.layout) for row in _ordered(predicted)[:n_tried])
+        names = ",".join(str(row.layout) for row in _ordered_rows(predicted)[:n_tried])
         found.append(f"These are estimates. Measure these layouts before you use one: --layouts {names}")
     return found
 
@@ -172,7 +172,7 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
     """Return the same as JSON fields, listed in docs/json.md."""
     calibrated, machine, trusted = predicted.calibrated, predicted.machine, predicted.trusted
     today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
-    measured, source = measured_here(predicted), source_facts(calibrated)
+    measured, source = applicable_measurements(predicted), source_facts(calibrated)
     p95 = predicted.residence_p95_s or {}
     return {
         "schema_version": 1,
@@ -205,7 +205,7 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
                 "beyond": list(row.beyond),
                 "measured": _measured_facts(measured.get(row.layout)),
             }
-            for row in _ordered(predicted)
+            for row in _ordered_rows(predicted)
         ],
         "sentences": [
             *calibrated.simulated,
@@ -218,7 +218,7 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
     }
 
 
-def _what(predicted: Predicted, n_layouts: int) -> str:
+def _heading(predicted: Predicted, n_layouts: int) -> str:
     machine = predicted.machine
     physical = "" if machine.physical_cores is None else f" ({machine.physical_cores:g} physical)"
     cores = f"{pluralize(machine.cores, 'core')}{physical}"
@@ -229,7 +229,7 @@ def _what(predicted: Predicted, n_layouts: int) -> str:
     return f"Predicted: {layouts} on {cores}{by}."
 
 
-def _ordered(predicted: Predicted) -> list[TrustedLayout]:
+def _ordered_rows(predicted: Predicted) -> list[TrustedLayout]:
     trusted = predicted.trusted
     layouts = [row.layout for row in trusted.rows]
     return [trusted.rows[at] for at in order_of(layouts, trusted.middle)]
@@ -237,7 +237,7 @@ def _ordered(predicted: Predicted) -> list[TrustedLayout]:
 
 def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list[str]]:
     """Return the table, and the meanings of the letters in its last column."""
-    measured = measured_here(predicted)
+    measured = applicable_measurements(predicted)
     today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
     letters: dict[str, str] = {}
     with_measured = any(row.layout in measured for row in rows)
@@ -278,7 +278,7 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
     return Table(tuple(headers), tuple(cells), numeric), legend
 
 
-def measured_here(predicted: Predicted) -> dict[Layout, Measured]:
+def applicable_measurements(predicted: Predicted) -> dict[Layout, Measured]:
     """Return the measurements that the predictions apply to: none for another or a disturbed host."""
     calibrated = predicted.calibrated
     if predicted.machine != calibrated.seen.machine or predicted.what_if or calibrated.is_disturbed:

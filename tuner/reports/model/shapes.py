@@ -12,7 +12,7 @@ from tuner.core.model.prediction.shapes import Shape, ShapeBest, Standing, shape
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.reports.model.model import estimate_facts, interval_of_amount, items
-from tuner.reports.model.prediction import Predicted, measured_here, memory_cell, memory_of
+from tuner.reports.model.prediction import Predicted, applicable_measurements, memory_cell, memory_of
 from tuner.reports.ranking.ranking_cells import UNKNOWN_TOLD
 from tuner.reports.text.formats import Table, render_table
 
@@ -100,7 +100,7 @@ def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Tabl
     with_variant = len({one.variant for one in found}) > 1
     rules = [_rules(one) for one in predictions]
     level = percent(predictions[0].trusted.confidence)
-    seen = {layout: one for each in predictions for layout, one in measured_here(each).items()}
+    seen = {layout: one for each in predictions for layout, one in applicable_measurements(each).items()}
     headers = (
         *(("variant",) if with_variant else ()),
         *("shape", "layout", "items/10 min", f"{level} interval", *(("measured",) if seen else ())),
@@ -114,7 +114,7 @@ def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Tabl
             str(one.row.layout).partition("@")[0],
             items(TEN_MINUTES_S * (one.row.throughput_per_s.mean or 0.0)),
             interval_of_amount(one.row.throughput_per_s, lambda per_s: items(TEN_MINUTES_S * (per_s or 0.0))),
-            *((_measured(seen.get(one.row.layout)),) if seen else ()),
+            *((_measured_cell(seen.get(one.row.layout)),) if seen else ()),
             percent(one.of_best),
             _STANDINGS[one.standing],
             memory_cell(_memory(predictions, one)),
@@ -126,7 +126,7 @@ def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Tabl
     return Table(headers, tuple(rows), frozenset(n for n, name in enumerate(headers) if name not in text))
 
 
-def _measured(one: Measured | None) -> str:
+def _measured_cell(one: Measured | None) -> str:
     return "-" if one is None else items(TEN_MINUTES_S * one.throughput_per_s)
 
 
@@ -149,7 +149,7 @@ def _answer(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> str
     if not alike:
         worse = slower[0]
         return (
-            f"{_called(best, found)}: {best.row.layout} is predicted to give {_times(worse)} the"
+            f"{_shape_name(best, found)}: {best.row.layout} is predicted to give {_times(worse)} the"
             f" throughput of {worse.row.layout}, the next best shape."
         )
     text = f"{list_names([one.row.layout for one in (best, *alike)])} may be equally good"
@@ -163,7 +163,7 @@ def _answer(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> str
     return f"{text}."
 
 
-def _called(one: ShapeBest, found: Sequence[ShapeBest]) -> str:
+def _shape_name(one: ShapeBest, found: Sequence[ShapeBest]) -> str:
     name = {"processes": "Processes", "threads": "Threads", "both": "Processes of threads"}[one.shape]
     with_variant = len({each.variant for each in found}) > 1
     return f"{name} ({one.variant or 'no variant'})" if with_variant else name

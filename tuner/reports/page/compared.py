@@ -21,8 +21,8 @@ from tuner.reports.ranking.ranking_words import (
     ADJUSTED_TOLD,
     SETTLED_TOLD,
     describe_load,
+    describe_noise,
     level_of,
-    noise_found,
 )
 from tuner.reports.text.formats import Table
 
@@ -41,7 +41,7 @@ def ranking_section(overview: Overview, limits: Limits) -> Section:
     said = [
         *describe_comparison(ranking),
         *([describe_load(overview.study)] if knows_load else []),
-        *noise_found(ranking),
+        *describe_noise(ranking),
     ]
     if said:
         blocks.append(Text(said, "note"))
@@ -72,7 +72,7 @@ def heat_map_section(overview: Overview, limits: Limits) -> Section:
             blocks.append(Text([f"{variant}:"]))
         blocks += pictures
     if not blocks:
-        return Section("heat-map", "Throughput over processes and threads", [_nothing()])
+        return Section("heat-map", "Throughput over processes and threads", [_no_layouts()])
     rows = []
     for row in sorted(ranking.rows, key=lambda one: one.layout):
         value = value_beside(row, ranking)
@@ -137,7 +137,7 @@ def _costs(overview: Overview, cost: Cost, limits: Limits) -> Shown:
     return _table(f"trade-{cost}-table", "The same as a table", table, limits, folded=True)
 
 
-def _nothing() -> Text:
+def _no_layouts() -> Text:
     return Text(["No layout has been measured yet."])
 
 

@@ -13,13 +13,13 @@ from tuner.core.text.figures import pluralize
 from tuner.reports.charts.in_time import Series, in_time
 from tuner.reports.charts.slices import (
     TurnsSeen,
+    compare_turns,
     left_out_of,
     slices_picture,
     summary_of,
     title_of,
-    turns_seen,
 )
-from tuner.reports.charts.timeline import nothing_counts, timeline_picture
+from tuner.reports.charts.timeline import describe_no_valid_window, timeline_picture
 from tuner.reports.model.model import format_signed, items, load
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, draw_pictures, thin_table
 from tuner.reports.text.formats import Table
@@ -48,7 +48,7 @@ def time_section(overview: Overview, limits: Limits) -> Section:
         return Section("windows", "Every window in time order", [Text(["Nothing has been launched yet."])])
     if all(window.void or window.block == WARMING_BLOCK for window in overview.windows):
         text = "The picture shows launches and invalid windows, and no throughput."
-        blocks.append(Text([f"{nothing_counts(overview)} {text}"]))
+        blocks.append(Text([f"{describe_no_valid_window(overview)} {text}"]))
     blocks.append(Text([_void_sentence(overview, seen.void)]))
     if rows := _troubles(overview, seen.void):
         left = len(rows) - _MOST_TOLD
@@ -150,7 +150,7 @@ def _moment(wall_s: float) -> str:
 
 def slices_sections(overview: Overview, limits: Limits) -> list[Section]:
     """Return the chart, its explanation and its figures; empty if no layouts took turns."""
-    seen = turns_seen(overview)
+    seen = compare_turns(overview)
     if seen is None:
         return []
     blocks: list[Block] = [

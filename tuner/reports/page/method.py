@@ -106,15 +106,15 @@ def repeatable(study: StudyRecord) -> str | None:
     if study.strategy == "all":
         asked.update(repeats=study.n_blocks, windows_per_launch=study.windows_per_launch)
     text: str = yaml.safe_dump(
-        _without_nothing({**kept, "study": asked}), sort_keys=False, allow_unicode=True, width=100
+        _without_empty({**kept, "study": asked}), sort_keys=False, allow_unicode=True, width=100
     )
     return text
 
 
-def _without_nothing(value: Any) -> Any:
+def _without_empty(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {
-            key: _without_nothing(entry)
+            key: _without_empty(entry)
             for key, entry in value.items()
             if entry is not None and entry not in ([], {})
         }

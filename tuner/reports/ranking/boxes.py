@@ -172,7 +172,7 @@ def _facts(sd: Estimate | None) -> dict[str, Any] | None:
 _HEADERS = ("box", "host", "cores", "tuner", "it", "seen")
 
 
-def render_boxes_there(boxes: Sequence[tuple[str, str, float, str, bool, float]]) -> str:
+def render_hosts(boxes: Sequence[tuple[str, str, float, str, bool, float]]) -> str:
     """Return a table with name, host, cores, tuner version, state, and seconds since the last contact."""
     if not boxes:
         return "No host is connected. Run on each host: tuner box ADDRESS\n"

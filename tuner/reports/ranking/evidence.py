@@ -24,7 +24,7 @@ from tuner.reports.ranking.trends import describe_trends
 USUAL_ATTEMPTS = 3
 
 
-def find_weakened(study: StudyRecord) -> tuple[str, ...]:
+def weakened_settings(study: StudyRecord) -> tuple[str, ...]:
     """Return the settings of *study* that are weaker than usual, each with the usual value."""
     found = []
     usual_cores, limit_cores = (
@@ -55,7 +55,7 @@ def find_weakened(study: StudyRecord) -> tuple[str, ...]:
 LEAST_TOLD_CORES = 0.005  #: smallest number of cores that is reported
 
 
-def others_cores(others: Others) -> str:
+def format_other_cores(others: Others) -> str:
     """Return the CPU use of other processes: ``1.70 of 2 cores``, or a range if layouts differ."""
     text = f"{others.cores:.2f} of {others.host_cores:g} cores on average"
     if others.spread > others.within:
@@ -79,8 +79,8 @@ def describe_no_evidence(ranking: Ranking) -> list[str]:
         else "Not evidence for this service alone"
     )
     return [
-        f"{what}: other processes used {others_cores(others)}. {_cost(others)}, so that another layout may be"
-        " best on a quiet host."
+        f"{what}: other processes used {format_other_cores(others)}. {_cost(others)}, so that another layout"
+        " may be best on a quiet host."
     ]
 
 
@@ -91,7 +91,7 @@ def describe_others(ranking: Ranking) -> list[str]:
     others = ranking.others
     if others is None or others.is_no_evidence or others.cores < LEAST_TOLD_CORES:
         return []
-    text = f"Other processes used {others_cores(others)}"
+    text = f"Other processes used {format_other_cores(others)}"
     if not others.can_change_a_result:
         return [f"{text}."]
     within = percent(others.within)
@@ -122,7 +122,7 @@ def describe_host_speed(ranking: Ranking) -> list[str]:
 
 def describe_weakened_settings(study: StudyRecord) -> list[str]:
     """Return a sentence on settings that are weaker than usual; none if there are none."""
-    found = find_weakened(study)
+    found = weakened_settings(study)
     return [f"Measured with weaker settings than usual: {'; '.join(found)}."] if found else []
 
 
@@ -160,7 +160,7 @@ def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     """Return the same as JSON fields."""
     others, workers, variants = ranking.others, study.provenance.workers, _variants(study)
     return {
-        "weakened_by": list(find_weakened(study)),
+        "weakened_by": list(weakened_settings(study)),
         "worker_gil": {
             variant: {True: "on", False: "off", None: None}[workers.has_gil(variant)] for variant in variants
         },

@@ -170,7 +170,7 @@ def gains(ranking: Ranking) -> list[str]:
     if ratio is None:
         return []
     which = "the ranked layout with the fewest threads"
-    return [_times(best, smallest, which, ratio, ranking), *_shown(ratio)]
+    return [_times(best, smallest, which, ratio, ranking), *_gain_notes(ratio)]
 
 
 def _why_not(study: StudyRecord) -> str | None:
@@ -225,7 +225,7 @@ def _over_current(best: RankedLayout, current: RankedLayout, ranking: Ranking) -
     if ratio is None or ratio.mean is None:
         why = "" if current.reason is None else f", because {current.layout} has no rank: {current.reason}"
         return [f"The gain over {current.layout}, the layout in use, is unknown{why}."]
-    shown = [] if current in not_slower(ranking) else _shown(ratio)  # `describe_ties` reports it
+    shown = [] if current in not_slower(ranking) else _gain_notes(ratio)  # `describe_ties` reports it
     return [_times(best, current, "the layout in use", ratio, ranking), *shown]
 
 
@@ -237,7 +237,7 @@ def _times(best: RankedLayout, other: RankedLayout, which: str, ratio: Estimate,
     return f"{times} as many {items} as {other.layout}, {which}."
 
 
-def _shown(ratio: Estimate) -> list[str]:
+def _gain_notes(ratio: Estimate) -> list[str]:
     return ["The gain is not significant."] if ratio.low is None or ratio.low <= 1 else []
 
 

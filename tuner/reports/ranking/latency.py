@@ -7,7 +7,7 @@ from math import sqrt
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.load import WithinP95, rate_kept
+from tuner.core.domain.load import WithinP95, stored_rate
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.safety_limits import render_amount
 from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking
@@ -35,7 +35,7 @@ def latency_heading(ranking: Ranking) -> str:
 def latency_table(ranking: Ranking) -> Table:
     """Return one row for each measured layout."""
     rates, capacities = _rates(ranking), _capacities(ranking)
-    spreads = any(seen.connections_per_worker for seen in _latencies_seen(ranking))
+    spreads = any(seen.connections_per_worker for seen in _measured_latencies(ranking))
     headers = [
         *("layout", *(["capacity"] if capacities else []), *(["rate"] if rates else [])),
         *("p50", "p95", "p99", "requests", "failed", *(["connections/worker"] if spreads else [])),
@@ -52,7 +52,7 @@ def latency_table(ranking: Ranking) -> Table:
                 *([_per_s(seen.rate_per_s)] if rates else []),
                 *(_seconds(value) for value in (seen.p50_s, seen.p95_s, seen.p99_s)),
                 str(seen.n_requests),
-                "-" if seen.failed_ratio is None else _format_failed(seen.failed_ratio),
+                "-" if seen.failed_ratio is None else _failed_cell(seen.failed_ratio),
                 *([_format_spread(seen)] if spreads else []),
             )
         )
@@ -63,7 +63,7 @@ def latency_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """Return the meaning and the limits of these latencies and throughputs, a sentence each."""
     if not ranking.is_latency_known:
         return []
-    rates, asked = _rates(ranking), rate_kept(study.config)
+    rates, asked = _rates(ranking), stored_rate(study.config)
     if not rates:
         return [AT_SATURATION]
     if isinstance(asked, WithinP95):
@@ -143,23 +143,23 @@ def _format_spread(seen: LatencySeen) -> str:
     return most if most == least else f"{least} to {most}"
 
 
-def _latencies_seen(ranking: Ranking) -> list[LatencySeen]:
+def _measured_latencies(ranking: Ranking) -> list[LatencySeen]:
     return [row.latency for row in ranking.rows if row.latency is not None]
 
 
 def _rates(ranking: Ranking) -> list[float]:
-    return [seen.rate_per_s for seen in _latencies_seen(ranking) if seen.rate_per_s is not None]
+    return [seen.rate_per_s for seen in _measured_latencies(ranking) if seen.rate_per_s is not None]
 
 
 def _capacities(ranking: Ranking) -> list[float]:
-    return [seen.capacity_per_s for seen in _latencies_seen(ranking) if seen.capacity_per_s is not None]
+    return [seen.capacity_per_s for seen in _measured_latencies(ranking) if seen.capacity_per_s is not None]
 
 
 def _per_s(value: float | None) -> str:
     return "-" if value is None else per_second(value)
 
 
-def _format_failed(ratio: float) -> str:
+def _failed_cell(ratio: float) -> str:
     return f"{100 * ratio:.2g} %" if ratio < 0.995 else percent(ratio)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import LimitVerdict, Quantity
-from tuner.core.domain.safety_limits import WORDS, render_level, render_limit, render_needed
+from tuner.core.domain.safety_limits import WORDS, describe_needed, render_level, render_limit
 from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.text.figures import first_of
 from tuner.reports.text.formats import Table
@@ -63,7 +63,7 @@ def limits_sentences(ranking: Ranking) -> list[str]:
                 f"{row.layout} measured better than {best.layout}" if best else f"{row.layout} was measured"
             )
             missing = "; ".join(
-                f"whether its {WORDS[one.limit.name]} keeps to the limit is open: {render_needed(one)}"
+                f"whether its {WORDS[one.limit.name]} keeps to the limit is open: {describe_needed(one)}"
                 for one in row.verdict.findings
                 if one.state == "open"
             )

@@ -25,7 +25,7 @@ from tuner.reports.ranking.ranking_cells import (
     times_cell,
 )
 from tuner.reports.ranking.ranking_data import data_table, render_ranking_json
-from tuner.reports.ranking.ranking_words import headline, level_of, noise_found, notes, verdict
+from tuner.reports.ranking.ranking_words import describe_noise, headline, level_of, notes, verdict
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 _DATA_FORMATS = ("csv", "tsv")  # a row for each layout and nothing else, for programs
@@ -86,7 +86,7 @@ def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
         *reported,
         *describe_comparison(ranking),
         *limits_sentences(ranking),
-        *noise_found(ranking),
+        *describe_noise(ranking),
         *notes(study, ranking),
     ]
 

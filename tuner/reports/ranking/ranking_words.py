@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tuner.core.domain.records import StudyRecord, memory_assumed
+from tuner.core.domain.records import StudyRecord, describe_assumed_memory
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_of
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, pluralize, render_duration
@@ -115,7 +115,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     ]
     found += [*describe_inner_threads(study), *describe_trends(ranking)]
     found += describe_host_speed(ranking)
-    found += [*memory_assumed(study), *boxes_notes(ranking), *grown_sentences(study)]
+    found += [*describe_assumed_memory(study), *boxes_notes(ranking), *grown_sentences(study)]
     found += _cautions(study)
     found += latency_notes(study, ranking)
     in_pairs = 2 if study.strategy == "aa" else 1
@@ -129,7 +129,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     found += [*ranking.settling, *ranking.settling_facts]
     if ranking.unbound is not None:
         found.append(ranking.unbound)
-    return [*found, *_not_ranked(ranking)]
+    return [*found, *_why_not_ranked(ranking)]
 
 
 def holds_as_busy(ranking: Ranking) -> bool:
@@ -172,7 +172,7 @@ def _cautions(study: StudyRecord) -> list[str]:
     return [text if text.endswith(".") else f"{text}." for text in cautions]
 
 
-def _not_ranked(ranking: Ranking) -> list[str]:
+def _why_not_ranked(ranking: Ranking) -> list[str]:
     """Return why layouts have no rank, a sentence for each reason."""
     of_reason: dict[str | None, list[str]] = {}
     for row in ranking.rows:
@@ -184,7 +184,7 @@ def _not_ranked(ranking: Ranking) -> list[str]:
     ]
 
 
-def noise_found(ranking: Ranking) -> list[str]:
+def describe_noise(ranking: Ranking) -> list[str]:
     """Return a sentence on the host's noise, by source; none if the study cannot estimate it."""
     known_launch = ranking.noise.launch is not None and ranking.noise.launch.mean
     sources = (

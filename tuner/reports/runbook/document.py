@@ -52,7 +52,7 @@ _MOST_ROWS = 8  #: largest number of rows, not counting the layout in use; `tune
 _MOST_FURTHER_ROWS = 12  #: the same for the tables of limits and trade-offs
 
 
-def chosen(ranking: Ranking) -> Layout | None:
+def proposed_layout(ranking: Ranking) -> Layout | None:
     """Return the layout that a runbook proposes: the answer, or the best; None: nothing is ranked."""
     return None if ranking.best is None else ranking.best.layout
 
@@ -74,7 +74,7 @@ def runbook_page(
     Nothing depends on the current time: the same study gives the same page.
     """
     study, ranking = overview.study, overview.ranking
-    best = _row_of(ranking, chosen(ranking))
+    best = _row_of(ranking, proposed_layout(ranking))
     current = _row_of(ranking, ranking.current)
     step = step_of(overview, at_any_time=True)
     next_step = next_step_blocks(study, step)
@@ -132,12 +132,12 @@ def _bullets(ranking: Ranking) -> list[Block]:
     best = ranking.best
     texts = [("How sure", how_sure(ranking)), ("Gain", gains(ranking))]
     if best is not None and is_answered(ranking):
-        texts.append(("Measured", _describe_measured(best, ranking)))
+        texts.append(("Measured", _describe_best(best, ranking)))
     lines = tuple(f"{name}: {' '.join(sentences)}" for name, sentences in texts if sentences)
     return [Bullets(lines)] if lines else []
 
 
-def _describe_measured(best: RankedLayout, ranking: Ranking) -> list[str]:
+def _describe_best(best: RankedLayout, ranking: Ranking) -> list[str]:
     value = value_ranked_by(best, ranking)
     unit = "items in 10 minutes" if ranking.objective == "throughput" else "items per CPU second"
     interval = interval_cell(value, items_cell)

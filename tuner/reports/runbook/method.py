@@ -14,7 +14,7 @@ from tuner.core.domain.service import connections_of
 from tuner.core.ranking.overview import Overview
 from tuner.core.text.figures import format_kept_size, pluralize, render_rest
 from tuner.reports.documents.plain import shell_line
-from tuner.reports.ranking.evidence import others_cores
+from tuner.reports.ranking.evidence import format_other_cores
 from tuner.reports.ranking.limits import describe_limits
 from tuner.reports.ranking.ranking_words import describe_method
 
@@ -30,16 +30,16 @@ def describe_conditions(overview: Overview) -> Iterator[str]:
     yield f"Host: {_box(study)}."
     system = [facts.os or "", "" if facts.kernel is None else f"kernel {facts.kernel}"]
     if any(system):
-        yield f"System: {_joined(system)}."
+        yield f"System: {_join(system)}."
     if not is_simulated(study):
         yield f"Revision: {_release(facts.git_revision or '')}."
-    yield f"Software: {_joined(_software(facts))}."
+    yield f"Software: {_join(_software(facts))}."
     yield f"Time: {_when(overview)}."
     layouts = pluralize(len(study.layouts), "layout")
     yield f"Study: {layouts} for {pluralize(study.cores, 'core')}, {describe_method(study)}."
     yield f"Windows: {_windows(overview)}."
     if ranking.others is not None:
-        yield f"Other processes on the host: {others_cores(ranking.others)}."
+        yield f"Other processes on the host: {format_other_cores(ranking.others)}."
     yield f"Input: {_input(study)}."
     if ranking.limits:
         yield f"Limits: {describe_limits(ranking)}."
@@ -63,7 +63,7 @@ def planned_connections(study: StudyRecord, layout: Layout) -> int | None:
 def _box(study: StudyRecord) -> str:
     facts = study.provenance
     clock = "" if facts.cpu_frequency is None else f" at {facts.cpu_frequency}"
-    return _joined(
+    return _join(
         [
             facts.host or "",
             pluralize(study.box_cores, "core"),
@@ -92,7 +92,7 @@ def _software(facts: Provenance) -> list[str]:
         f"{python}{_gil(workers, variant)} in the workers of {variant}"
         for variant, python in workers.by_variant(PYTHON).items()
     ]
-    worker = workers.of_all(PYTHON) or _joined(
+    worker = workers.of_all(PYTHON) or _join(
         [workers.of_all(IMPLEMENTATION) or "", workers.of_all(VERSION) or ""], " "
     )
     return [
@@ -154,5 +154,5 @@ def _rate(feeder: Mapping[str, Any]) -> str:
     return f"{rate:g} a second" if isinstance(rate, int | float) else f"at a rate of {rate}"
 
 
-def _joined(parts: list[str], by: str = ", ") -> str:
+def _join(parts: list[str], by: str = ", ") -> str:
     return by.join(part for part in parts if part)

@@ -215,7 +215,7 @@ def update_runbook(
     if not begins and not ends:
         return text + _gap(text, newline) + _heading(service, fmt, newline) + body + newline
     if len(begins) != 1 or len(ends) != 1 or begins[0] > ends[0]:
-        raise _broken(name, begin, end, begins, ends)
+        raise _marks_broken(name, begin, end, begins, ends)
     first, last = begins[0], ends[0]
     tail = "\r" if lines[last].endswith("\r") else ""
     return "\n".join([*lines[:first], body + tail, *lines[last + 1 :]])
@@ -238,7 +238,7 @@ def _places(lines: list[str], wanted: tuple[str, ...], *, fenced: bool) -> dict[
     return places
 
 
-def _broken(name: str, begin: str, end: str, begins: list[int], ends: list[int]) -> ConfigError:
+def _marks_broken(name: str, begin: str, end: str, begins: list[int], ends: list[int]) -> ConfigError:
     if begins and not ends:
         where, what = begins[0], f"the mark {begin!r} has no {end!r} after it"
     elif ends and not begins:

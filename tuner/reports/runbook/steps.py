@@ -33,7 +33,7 @@ def apply_steps(
     run = "1 worker process runs" if layout.processes == 1 else f"{layout.processes} worker processes run"
     return [
         heading,
-        *_started(production),
+        *_start_blocks(production),
         *_as_file(file, production),
         Paragraph(f"Restart the service, then check that {run}."),
     ]
@@ -55,7 +55,7 @@ def roll_back_steps(file: str, current: Layout | None, production: Rollout | str
     return [
         heading,
         Paragraph(f"{current} was in use."),
-        *_started(production),
+        *_start_blocks(production),
         *_as_file(file, production, "--layout", str(current)),
     ]
 
@@ -142,7 +142,7 @@ def start_of(production: Rollout) -> tuple[str, list[str], list[str]]:
     return which, lines, remarks
 
 
-def _started(production: Rollout) -> list[Block]:
+def _start_blocks(production: Rollout) -> list[Block]:
     """Return the same as blocks of a page."""
     which, lines, remarks = start_of(production)
     return [Paragraph(which), Code(tuple(lines)), *([Paragraph(" ".join(remarks))] if remarks else [])]

@@ -115,7 +115,7 @@ def _escape_for(fmt: str, *, in_table: bool = True) -> Callable[[str], str]:
     return _ESCAPES.get(fmt, table_cell)
 
 
-def _backslashed(characters: str) -> Callable[[str], str]:
+def _escape(characters: str) -> Callable[[str], str]:
     pattern = re.compile(f"([{re.escape(characters)}])")
     return lambda text: pattern.sub(r"\\\1", table_cell(text))
 
@@ -154,8 +154,8 @@ _ESCAPES: dict[str, Callable[[str], str]] = {
     "moinmoin": _entities("|[]{}'<>&^`~_"),
     "textile": _entities("|*_@<>&+^~%[]{}\"-"),
     "youtrack": _entities("|*_<>&+^~[]{}"),
-    "jira": _backslashed("\\|{}[]*_^~!+?"),
-    "rst": _backslashed("\\`*|_@"),  # 2x12@gevent would become an e-mail address
+    "jira": _escape("\\|{}[]*_^~!+?"),
+    "rst": _escape("\\`*|_@"),  # 2x12@gevent would become an e-mail address
     "orgtbl": _escape_org,
     "latex_raw": _escape_latex,
 }  # fmt: skip

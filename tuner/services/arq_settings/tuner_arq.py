@@ -21,7 +21,7 @@ COMPLETION_WAIT_S = 5
 PATH = "TUNER_ARQ_SETTINGS"  #: the user's own, as ``package.module.WorkerSettings``
 
 
-def _users_own() -> Any:
+def _load_user_settings() -> Any:
     module, _, name = os.environ[PATH].strip().rpartition(".")
     sys.path.append(os.getcwd())  # as arq does, possibly later
     return getattr(import_module(module), name)
@@ -50,4 +50,4 @@ def _functions(own: Mapping[str, Any]) -> list[Any]:
     return functions
 
 
-WorkerSettings = _with_max_jobs(_users_own(), int(os.environ["TUNER_THREADS"]))
+WorkerSettings = _with_max_jobs(_load_user_settings(), int(os.environ["TUNER_THREADS"]))

@@ -91,7 +91,7 @@ def without_numbers(
         shorter = replace(left, words=left.without(*options))
         if service.form_of(shorter) == asked:  # gunicorn's sync workers have threads only with --threads
             left = shorter
-            removed.append(f"{_written(command, options)} {text}")
+            removed.append(f"{_written_name(command, options)} {text}")
         return int(text) if text.isdecimal() and int(text) else None
 
     kept = dict(environment)
@@ -110,7 +110,7 @@ def without_numbers(
     return WithoutNumbers((*before, *left.words), kept, layout, tuple(removed))
 
 
-def _written(command: Command, options: tuple[str, ...]) -> str:
+def _written_name(command: Command, options: tuple[str, ...]) -> str:
     """Return the name by which an option is written."""
     return next((name for name in options if command.has(name)), options[0])
 
@@ -121,7 +121,7 @@ _NAMES = {"rq": ("-n", "--name")}
 _VALUED = frozenset(("--autoscale", "--watch", "-g", "--graceful-signal"))
 
 
-def without_refused(service: Service, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def remove_refused(service: Service, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the command without the options that prevent a measurement, and these options with reasons."""
     before, own = at_program(words)
     left = Command(own, {}, grammar=service.grammar)
@@ -136,6 +136,6 @@ def without_refused(service: Service, words: Sequence[str]) -> tuple[tuple[str, 
         removed.append(f"{name}: {why.partition(';')[0]}")
     names = _NAMES.get(service.name, ())
     if names and left.has(*names):
-        removed.append(f"{_written(left, names)}: several workers cannot share a name")
+        removed.append(f"{_written_name(left, names)}: several workers cannot share a name")
         left = replace(left, words=left.without(*names))
     return (*before, *left.words), tuple(removed)

@@ -87,7 +87,9 @@ def rollout_of(
     fill = _Filling(layout, cores, n_workers, PROCESS if n_programs > 1 else "0")
     if service is None or (form is not None and _reads_variables(form, service)):
         environment = {**_layout_variables(layout), **environment}  # it may use these
-    hidden = tuple(name for name, value in environment.items() if HIDDEN in value and not _says_layout(value))
+    hidden = tuple(
+        name for name, value in environment.items() if HIDDEN in value and not _contains_layout(value)
+    )
     environment = {name: value for name, value in environment.items() if name not in hidden}
     if service is not None and service.in_production and _needs_queue_options(service, n_programs):
         remarks.append(fill(service.in_production))
@@ -237,7 +239,7 @@ def _is_command_needed(
 ) -> bool:
     """Return whether the command is needed because the environment alone does not set the layout."""
     is_own_variant = bool(layout.variant) and (service is None or service.form(layout.variant) is None)
-    return is_own_variant or tuple(words) != tuple(own_words) or any(map(_says_layout, words))
+    return is_own_variant or tuple(words) != tuple(own_words) or any(map(_contains_layout, words))
 
 
 def _is_another_command(section: Mapping[str, Any], measured: _MeasuredCommand) -> bool:
@@ -246,7 +248,7 @@ def _is_another_command(section: Mapping[str, Any], measured: _MeasuredCommand) 
     return bool(section.get("variants")) and measured.words[: len(own)] != own
 
 
-def _says_layout(text: str) -> bool:
+def _contains_layout(text: str) -> bool:
     return not _LAYOUT_FIELDS.isdisjoint(match[1] for match in _FIELD.finditer(text))
 
 

@@ -26,7 +26,7 @@ async def ready(_context: Any) -> None:
     print(READY, file=sys.stderr, flush=True)  # noqa: T201  # tuner reads it in the log
 
 
-def _users_own() -> Any:
+def _load_user_settings() -> Any:
     module, _, name = os.environ[PATH].strip().rpartition(".")
     sys.path.append(os.getcwd())  # as SAQ does
     found = getattr(import_module(module), name)
@@ -47,4 +47,4 @@ def _with_concurrency(own: Any, concurrency: int) -> dict[str, Any]:
     }
 
 
-settings = _with_concurrency(_users_own(), int(os.environ["TUNER_THREADS"]))
+settings = _with_concurrency(_load_user_settings(), int(os.environ["TUNER_THREADS"]))

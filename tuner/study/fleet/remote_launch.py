@@ -154,7 +154,7 @@ class _Reporter:
         """Do nothing: on a fleet each host runs one launch at a time."""
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002
-        self._sampled(elapsed_s, items_per_s, None)
+        self._report_sample(elapsed_s, items_per_s, None)
 
     def sampled(
         self,
@@ -164,7 +164,7 @@ class _Reporter:
         sample: Sample,
         items_per_s: float,
     ) -> None:
-        self._sampled(elapsed_s, items_per_s, sample)
+        self._report_sample(elapsed_s, items_per_s, sample)
 
     def window_taken(
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
@@ -180,7 +180,7 @@ class _Reporter:
     def warning(self, slug: str, text: str) -> None:
         self._tell(Warned(self._box, slug, text))
 
-    def _sampled(self, elapsed_s: float, items_per_s: float | None, sample: Sample | None) -> None:
+    def _report_sample(self, elapsed_s: float, items_per_s: float | None, sample: Sample | None) -> None:
         warms_up = sample is None
         is_anew = warms_up != self._warms_up or elapsed_s < self._reported_at_s  # the first of its phase
         if self._every_s < inf and (is_anew or elapsed_s - self._reported_at_s >= self._every_s):

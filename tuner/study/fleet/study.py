@@ -248,10 +248,10 @@ class _FleetStudy:
             case Ended(_, launch, stop_s):
                 self._has_changed = True
                 self._timetable.add_stop(stop_s)
-                self._ended(member, work, launch)
+                self._finish_launch(member, work, launch)
             case Lost(_, why):
                 self._has_changed = True
-                self._lost(member, work, why)
+                self._repeat_lost(member, work, why)
             case Refused(_, problem, hint):
                 self._has_changed = True
                 self._roster.refused(member, problem, hint)
@@ -279,7 +279,7 @@ class _FleetStudy:
         n_planned = None if rest is None else n_taken + sum(one.n_windows for one in rest)
         self._progress.window_taken(box, window, n_taken, n_planned, self._remaining_s())
 
-    def _ended(self, member: Member, work: Work, launch: LaunchRecord) -> None:
+    def _finish_launch(self, member: Member, work: Work, launch: LaunchRecord) -> None:
         order, launched = self._is_free(work), work.launched
         assert launched is not None
         launched.launch = launch = normalize_launch(launch, member.facts)
@@ -332,9 +332,9 @@ class _FleetStudy:
         if why is not None:
             self._roster.leave_out(member, why)
 
-    def _lost(self, member: Member, work: Work, why: str) -> None:
+    def _repeat_lost(self, member: Member, work: Work, why: str) -> None:
         """Repeat a lost launch of a host that is still present; after too many, exclude the host."""
-        self._end_lost(work, why)
+        self._record_lost(work, why)
         work.n_lost += 1
         self._progress.warning(*launch_lost(member.facts.name, work.place.asked.layout, why))
         if work.n_lost >= self._asked.max_attempts:
@@ -348,10 +348,10 @@ class _FleetStudy:
             return
         if work.order is not None:
             self._fleet.give_up(work.order.id)
-            self._end_lost(work, why)
+            self._record_lost(work, why)
         self._places.end(work, is_whole=False)
 
-    def _end_lost(self, work: Work, why: str) -> None:
+    def _record_lost(self, work: Work, why: str) -> None:
         """Record a lost launch in the store."""
         self._is_free(work)
         if work.launched is None:

@@ -117,11 +117,11 @@ class Workbench:
                 )
                 warmup = self._warm_up(layout, launch_id, ending)
                 if pace is not None:
-                    warmup = self._paced(layout, launch_id, pace, warmup, ending)
+                    warmup = self._warm_up_at(layout, launch_id, pace, warmup, ending)
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
                 try:
                     if cell is not None:
-                        taken = partial(_taken, window_taken, fixed_work_cpu_s)
+                        taken = partial(_pass_window, window_taken, fixed_work_cpu_s)
                         self._take_windows(layout, launch_id, launch, cell, taken, ending)
                 finally:  # also of a launch that was spoilt
                     launch = self._with_gil(launch, live, watch)
@@ -141,11 +141,11 @@ class Workbench:
             if braked := _brake_behind(error):
                 launch = replace(launch, error=self._brake_error(braked, launch, facts))
             else:
-                launch = self._failed(launch, error_text(error))
+                launch = self._with_error(launch, error_text(error))
         except (OSError, RuntimeError, MemoryError) as error:
             if (lacking := shortage(error)) is None:
                 raise
-            launch = self._failed(launch, f"{launch.layout}: {lacking[0]}")
+            launch = self._with_error(launch, f"{launch.layout}: {lacking[0]}")
         if left_at_s is not None:
             self.stopped(clock.monotonic_s() - left_at_s)
         launch = replace(launch, ended_wall_s=clock.wall_s())
@@ -174,7 +174,7 @@ class Workbench:
             with self.between("window", facts):
                 if ending.is_due():  # a stop was requested while the launch waited for its turn
                     return
-                window = running.take_window(index, attempt, self._sampled(cell))
+                window = running.take_window(index, attempt, self._sample_reporter(cell))
                 if head := running.unkept_warmup():  # the window had begun before steady state
                     self.store.add_warmup(launch_id, head)
                 if self.ran is not None:
@@ -243,7 +243,7 @@ class Workbench:
             self.said.add(message.slug)
             self.progress.warning(*message)
 
-    def _failed(self, launch: LaunchRecord, problem: str) -> LaunchRecord:
+    def _with_error(self, launch: LaunchRecord, problem: str) -> LaunchRecord:
         launch = replace(launch, error=problem)
         if (lost := lost_source_reason(launch)) is not None:
             self.progress.warning(*launch_lost_its_source(lost))
@@ -288,7 +288,7 @@ class Workbench:
             self.progress.warning(*nothing_counted(layout, warmup.lasted_s, warmup.problem, clue))
         return warmup
 
-    def _paced(
+    def _warm_up_at(
         self, running: RunningLayout, launch_id: int, pace: Pace, before: Warmup, ending: _Ending
     ) -> Warmup:
         """Change to the rate of the windows, and warm up again; return both warm-ups as one."""
@@ -307,7 +307,7 @@ class Workbench:
     def _warmup_reporter(self, layout: Layout) -> Callable[[float, float | None], None]:
         return lambda elapsed_s, items_per_s: self.progress.warming_up(layout, elapsed_s, items_per_s)
 
-    def _sampled(self, cell: Cell) -> Callable[..., None]:
+    def _sample_reporter(self, cell: Cell) -> Callable[..., None]:
         layout, window_s = cell.layout, cell.window_s
         sampled = self.progress.sampled
         return lambda elapsed_s, sample, rate: sampled(layout, elapsed_s, window_s, sample, rate)
@@ -340,7 +340,7 @@ class _Ending:
         return max(0.0, (room_s - usual_search_s(pace)) / 2)
 
 
-def _taken(
+def _pass_window(
     window_taken: Callable[[Window, int], None],
     fixed_work_cpu_s: list[float | None],
     window: Window,

@@ -213,7 +213,7 @@ class RunningLayout:
             memory_pressure_limit=self.study.memory_pressure_limit_ratio,
             interval_s=SAMPLE_EVERY_S,
             looked_s=window.looked_s,
-        ) + self._cross_checked(window)
+        ) + self._cross_check(window)
         if not void:
             self.seen.add_window(window.items_per_s(), [reading.at_s for reading in window.readings[1:]])
         readings = (window.readings[0], window.readings[-1])
@@ -279,7 +279,7 @@ class RunningLayout:
         already = len(window.samples) - 1
         for n, look in enumerate(self._looks(began_s, self.study.window_s), start=already + 1):
             window.add(look)
-            window.problems = [*self.launch.problems(), *self._braked(look.reading)]
+            window.problems = [*self.launch.problems(), *self._limit_reasons(look.reading)]
             window.dry = window.dry or self.feeder.is_dry()
             report(look.at_s - began_s, look.sample, _rate(begin, look.reading))
             if window.problems or window.dry:
@@ -330,7 +330,7 @@ class RunningLayout:
     def _sample(self) -> Sample:
         return self.watch.sample(Reading(self.clock.monotonic_s(), 0, 0))
 
-    def _cross_checked(self, window: _Watched) -> tuple[VoidReason, ...]:
+    def _cross_check(self, window: _Watched) -> tuple[VoidReason, ...]:
         """Return the second probe's reasons against *window*; none if the window was cut short."""
         if self.second is None or window.problems or window.dry:
             return ()
@@ -338,7 +338,7 @@ class RunningLayout:
             self.layout, window.readings, window.second_readings, window.looked_s, SAMPLE_EVERY_S
         )
 
-    def _braked(self, reading: Reading) -> Iterator[VoidReason]:
+    def _limit_reasons(self, reading: Reading) -> Iterator[VoidReason]:
         if self.brake is not None and (passed := self.brake.passed(reading)):
             yield invalid.braked(passed)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..errors import InputError, SourceLostError
 from ..options import Options
-from ..presence import Presence, abandoned
+from ..presence import Presence, abandoned_folders
 from ..stop_event import StopEvent
 
 NEW, CUR, DONE, DEAD = "new", "cur", "done", "dead"
@@ -138,7 +138,7 @@ class FileSystemCrashSource:
         self._look_for_dead_at_s = time.monotonic() + _LOOK_FOR_DEAD_EVERY_S
         n_returned = 0
         with self._failing("look for abandoned items"):
-            for folder in abandoned(self._root / CUR):
+            for folder in abandoned_folders(self._root / CUR):
                 for entry in read_entries(folder):
                     os.rename(folder / entry, self._new / entry)
                     n_returned += 1

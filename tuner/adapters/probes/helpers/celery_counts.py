@@ -76,7 +76,7 @@ def main() -> None:
         except Wrong as error:
             answer = {"wrong": hide(str(error))}
         except Exception as error:  # from the broker's client, which raises many kinds
-            answer = {"error": hide(said(error))}
+            answer = {"error": hide(error_line(error))}
         answers.write(json.dumps(answer) + "\n")
         if counter is None or counter.is_lost:
             return
@@ -94,7 +94,7 @@ def read_lines(lines: queue.Queue[str | None]) -> None:
     os._exit(0)
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return *error* as one line."""
     return f"{type(error).__name__}: {error}"
 
@@ -149,7 +149,7 @@ def find_app(wanted: dict[str, Any]) -> Any:
     try:
         return find(app)
     except (Exception, SystemExit) as error:
-        raise Wrong(f"the app {app} cannot be loaded: {said(error)}") from error
+        raise Wrong(f"the app {app} cannot be loaded: {error_line(error)}") from error
 
 
 class Control:
@@ -285,7 +285,7 @@ class Events:
                 receiver.capture(limit=None, timeout=None, wakeup=False)
             self._problem = "the connection ended"
         except Exception as error:  # as above
-            self._problem = said(error)
+            self._problem = error_line(error)
         self._listens.set()
 
     def _receive(self, body: Any, _message: Any) -> None:

@@ -20,7 +20,7 @@ _COUNTER = open_counter()
 
 
 @task_postrun.connect(weak=False, dispatch_uid="tuner")  # type: ignore[untyped-decorator]  # of Celery
-def _ended(task: Any, state: Any = None, **_: Any) -> None:
+def _count_attempt(task: Any, state: Any = None, **_: Any) -> None:
     """Count one attempt, unless the task runs inside another one, which counts it."""
     if task.name in _NO_WORK or task.request.is_eager:
         return

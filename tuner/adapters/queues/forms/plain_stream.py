@@ -144,13 +144,13 @@ class PlainStream:
         if client.type(queue) != b"stream":
             return
         groups = [group["name"] for group in client.xinfo_groups(queue)]
-        for ours in self._ours(client, queue, _mark(tag)):
+        for ours in self._study_messages(client, queue, _mark(tag)):
             for group in groups:
                 client.xack(queue, group, *ours)
             client.xdel(queue, *ours)
         client.eval(_SETTLE, 1, queue)
 
-    def _ours(self, client: Redis, queue: str, mark: int) -> Iterator[list[bytes]]:
+    def _study_messages(self, client: Redis, queue: str, mark: int) -> Iterator[list[bytes]]:
         """Yield the ids of this study's messages, page by page."""
         page = self._page(client, queue, "-")
         while page:

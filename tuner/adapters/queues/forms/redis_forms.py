@@ -115,7 +115,7 @@ class Holding:
     n_messages: int
 
 
-def queues_there(client: Redis) -> list[Holding]:
+def list_queues(client: Redis) -> list[Holding]:
     """Return the queues that hold messages, the fullest first."""
     found: dict[tuple[str, str], int] = {}
     for kind, key, n in _lengths(client):

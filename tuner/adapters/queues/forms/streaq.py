@@ -70,14 +70,14 @@ class Streaq:
         if client.type(stream) != b"stream":
             return []
         ids = [task_id for page in _pages(client, stream) for _, task_id in page]
-        keys = [_kept(queue, "data").encode() + ids[place] for place in spread_places(len(ids), n_most)]
+        keys = [_key_prefix(queue, "data").encode() + ids[place] for place in spread_places(len(ids), n_most)]
         tasks: list[Any] = client.mget(keys) if keys else []
         return [{BODY: task} for task in tasks if task is not None]
 
     def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # required by the protocol
         """Return the message unchanged as the template, signed or not: the id is only in its key."""
         body = message[BODY]
-        task = _told(body)
+        task = _task_fields(body)
         if not isinstance(task.get("f"), str):
             raise UnclonableError("is no task of streaq's")
         if any(task.get(name) for name in _OF_OTHERS):
@@ -87,7 +87,7 @@ class Streaq:
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
         """Add commands that enqueue the clones as ``enqueue`` does, due now."""
         (stream,) = self.keys(queue)
-        data = _kept(queue, "data").encode()
+        data = _key_prefix(queue, "data").encode()
         pipe.mset({data + new_id: parts[BODY] for new_id, parts in clones})
         now_ms = int(time.time() * 1000)
         for new_id, _ in clones:
@@ -96,7 +96,7 @@ class Streaq:
     def look(self, pipe: Pipeline, queue: str) -> None:
         """Add commands that count all tasks, started tasks, and those that wait for a retry."""
         (stream,) = self.keys(queue)
-        pipe.eval(_LOOK, 3, stream, _delayed(queue), f"{_PREFIX}{_parts(queue)[0]}:cron:schedule")
+        pipe.eval(_LOOK, 3, stream, _delayed_key(queue), f"{_PREFIX}{_parts(queue)[0]}:cron:schedule")
 
     def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # required by the protocol
         """Return the counts; started tasks stay in the stream."""
@@ -114,13 +114,13 @@ class Streaq:
                         client.xack(stream, group, *ours)
                     client.xdel(stream, *ours)
         name, _ = _parts(queue)
-        remove_members(client, _delayed(queue), tag)
+        remove_members(client, _delayed_key(queue), tag)
         remove_members(client, f"{_PREFIX}{name}:index:results", tag)
         for ids in ("index:running", "aborted"):
             remove_members(client, f"{_PREFIX}{name}:{ids}", tag, sorted_set=False)
-        for keys in scan_keys(client, f"{_kept(queue, '*')}{tag.decode()}*"):
+        for keys in scan_keys(client, f"{_key_prefix(queue, '*')}{tag.decode()}*"):
             client.unlink(*keys)
-        for locks in scan_keys(client, f"{_kept(queue, 'lock')}*"):
+        for locks in scan_keys(client, f"{_key_prefix(queue, 'lock')}*"):
             task_ids: Any = client.mget(locks)
             held = zip(locks, task_ids, strict=True)
             if ours := [lock for lock, task_id in held if task_id is not None and task_id.startswith(tag)]:
@@ -135,12 +135,12 @@ def _parts(queue: str) -> tuple[str, str]:
     return name, priority
 
 
-def _delayed(queue: str) -> str:
+def _delayed_key(queue: str) -> str:
     name, priority = _parts(queue)
     return f"{_PREFIX}{name}{_BEFORE_PRIORITY}delayed:{priority}"
 
 
-def _kept(queue: str, what: str) -> str:
+def _key_prefix(queue: str, what: str) -> str:
     """Return the prefix of the keys that contain *what* for each task id."""
     return f"{_PREFIX}{_parts(queue)[0]}:task:{what}:"
 
@@ -154,7 +154,7 @@ def _pages(client: Redis, stream: str) -> Iterator[list[tuple[bytes, bytes]]]:
         after = f"({entries[-1][0].decode()}"
 
 
-def _told(body: bytes) -> dict[Any, Any]:
+def _task_fields(body: bytes) -> dict[Any, Any]:
     """Return the fields of a task; if it is signed, 32 bytes follow them."""
     try:
         if body.startswith(b"{"):

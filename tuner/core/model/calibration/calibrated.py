@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import simulated_sentence
-from tuner.core.model.demand import SECONDS, Demands, above_nothing
+from tuner.core.model.demand import SECONDS, Demands, with_some_demand
 from tuner.core.model.prediction.extrapolation import CalibratedRange, smt_gains_about
 from tuner.core.model.prediction.memory import MemoryFit
 from tuner.core.model.prediction.trust import CONFIDENCE
@@ -144,7 +144,7 @@ def demands_from_intervals(profile: Profile) -> tuple[Demands, ...]:
         random.shuffle(scores)
         for one, score in zip(drawn, scores, strict=True):
             one[name] = max(0.0, one[name] + sd * score)
-    return tuple(above_nothing(one, profile.demands) for one in drawn)
+    return tuple(with_some_demand(one, profile.demands) for one in drawn)
 
 
 def of_profile(profile: Profile) -> Calibrated:

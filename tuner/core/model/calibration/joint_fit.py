@@ -350,13 +350,13 @@ class StandardResiduals:
             sd = CPU_SD * np.maximum(of_window, 0.1 * self._service_s)
             reported.append((of_model - of_window) / np.maximum(sd, _LEAST_S))
         for model, window, sd in (
-            (of.blocked_s + of.spawn_s, *self._blocked()),
+            (of.blocked_s + of.spawn_s, *self._blocked_waits()),
             (seen.load, *self._active()),
         ):
             reported.append((model.reshape(shape) - window) / sd)
         return reported
 
-    def _blocked(self) -> tuple[Array, Array]:
+    def _blocked_waits(self) -> tuple[Array, Array]:
         """Return the measured uninterruptible waits and their sd: infinite if not measured."""
         seen = np.array([item.blocked_s or 0.0 for item in self._items])
         looks = np.array([item.length_s for item in self._items])

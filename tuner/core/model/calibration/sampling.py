@@ -60,7 +60,7 @@ class FittedDemands:
 
         The start of children has one, too, if children used CPU and the start is known to take no time.
         """
-        values = self._drawn(sampling.seed)
+        values = self._draw(sampling.seed)
         n_drawn, spawning = len(values), self.looks.spawning
         part = np.zeros(n_drawn) if spawning is None else spawning.drawn(n_drawn, sampling.seed)
         drawn = self._fields(values, part)
@@ -76,7 +76,7 @@ class FittedDemands:
         n = sampling.n_draws
         return tuple(self._demands(drawn[:n])), tuple(map(self._terms, values[:n, N_DEMANDS:])), intervals
 
-    def _drawn(self, seed: int) -> Array:
+    def _draw(self, seed: int) -> Array:
         random = np.random.default_rng(seed)
         normal = random.standard_normal((_N_FOR_QUANTILES, self.root.shape[1]))
         wider = np.sqrt(self.df / random.chisquare(self.df, _N_FOR_QUANTILES))

@@ -171,19 +171,19 @@ def evidence_of(
             else _of_short(layout, short[layout], sums, study, memory)
         )
         if one is not None:
-            load = None if facts is None else _loaded(facts, layout, good[layout])
+            load = None if facts is None else _load_of(facts, layout, good[layout])
             one = replace(one, has_master=service.has_master(layout), load=load)
             shape = shape_of(layout, pooled, loops)
-            found.append(one if shape == layout else _shaped(one, shape))
+            found.append(one if shape == layout else _with_shape(one, shape))
     return found
 
 
-def _loaded(facts: LoadFacts, layout: Layout, launches: Sequence[LaunchTally]) -> Loaded:
+def _load_of(facts: LoadFacts, layout: Layout, launches: Sequence[LaunchTally]) -> Loaded:
     spread = sum_spreads(launches)
     return Loaded(facts, spread, facts.takes_many(layout, spread))
 
 
-def _shaped(one: Evidence, shape: Layout) -> Evidence:
+def _with_shape(one: Evidence, shape: Layout) -> Evidence:
     """Give *one* the *shape* that the model takes, and its windows, too."""
 
     def read(read: Callable[[], Sequence[WindowRecord]]) -> Sequence[WindowRecord]:

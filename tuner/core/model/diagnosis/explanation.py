@@ -62,7 +62,9 @@ class Explanation:
         The order of the layouts and the measured gain of twice the threads follow the throughputs.
         """
         known = {layout: per_s.get(layout, own) for layout, own in self.throughput_per_s.items()}
-        found = [replace(one, doubled=_doubled(one.layout, self.evidence, known)) for one in self.diagnoses]
+        found = [
+            replace(one, doubled=_doubled_layout(one.layout, self.evidence, known)) for one in self.diagnoses
+        ]
         found.sort(key=lambda one: (-known[one.layout], one.layout))
         return replace(self, diagnoses=tuple(found), throughput_per_s=known)
 
@@ -124,7 +126,7 @@ def explain(
     return found.with_throughput(own_per_s)
 
 
-def _doubled(
+def _doubled_layout(
     layout: Layout, measured: Mapping[Layout, Evidence], per_s: Mapping[Layout, float]
 ) -> tuple[Layout, float] | None:
     """Return the layout with twice the threads (or processes), and its throughput over that of *layout*."""
@@ -175,7 +177,7 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
         busy = max(busy, one.own_cpu_s / (one.length_s * one.shape.processes))
     if busy >= BUSY:
         return None
-    demands = _with_looks(_demands_that_give(one, machine), clocks_of_one)
+    demands = _with_looks(_fit_sleep(one, machine), clocks_of_one)
     return Reference(demands, machine, (one.layout,))
 
 
@@ -190,7 +192,7 @@ def _lets_go_of_the_gil(one: Evidence) -> bool:
     return one.own_cpu_s > _MORE_THAN_A_CORE * one.length_s * one.shape.processes
 
 
-def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
+def _fit_sleep(one: Evidence, machine: Machine) -> Demands:
     """Return demands with CPU by the clocks, and the sleep that gives the measured throughput in the network.
 
     If threads saturate a station, any time fits: the caller has excluded that.

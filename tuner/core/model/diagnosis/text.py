@@ -93,7 +93,7 @@ def _cores(of: Diagnosis) -> str:
     text = "the core is busy" if of.cores == 1 else f"{every} {of.cores:g} cores are busy"
     if busy.value < _ALL:
         text += f" {percent(busy)}"
-    if others := _others(of):
+    if others := _describe_other_users(of):
         text += f", {others}"
     line = of.n_threads("core_line")
     if line is not None and line.value > _WORTH_TELLING * (of.shape or of.layout).total_threads:
@@ -101,7 +101,7 @@ def _cores(of: Diagnosis) -> str:
     return text
 
 
-def _others(of: Diagnosis) -> str:
+def _describe_other_users(of: Diagnosis) -> str:
     """Return the other users of the cores, most first; empty if they use hardly any."""
     own = "tuner's own processes" if of.load is None else "tuner and its load generator"
     known = {
@@ -124,7 +124,7 @@ def _waiting(of: Diagnosis) -> str:
     ]
     full = "nothing is full"
     if of.utilization["cores"].value >= _ALL:
-        full = f"{_others(of)}, but hardly slow it"
+        full = f"{_describe_other_users(of)}, but hardly slow it"
     if of.load is not None and of.load.takes_many:
         return f"{full} ({', '.join(stations)}), and more connections bring nothing{_hidden_limit(of)}"
     return f"{full} ({', '.join(stations)}), its threads {_time_of(of)}{_gain(of)}"

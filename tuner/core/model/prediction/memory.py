@@ -100,7 +100,7 @@ def fit_memory(seen: Iterable[MemorySeen]) -> MemoryFit | None:
     identified = _identified_columns(design)
     values, used = _non_negative(design, identified)
     if len(design) > len(identified) + 1:
-        values, used, identified = _with_shared(design, values, used, identified)
+        values, used, identified = _fit_shared(design, values, used, identified)
     error_ratio, covariance, df = None, np.zeros((len(_PARTS), len(_PARTS))), n_layouts - len(identified)
     if df > 0:
         residual = 1 - design @ values
@@ -163,7 +163,7 @@ def _row(layout: Layout, n_children: float) -> Array:
     return np.asarray([layout.processes, more_threads, n_children, 1.0], dtype=float)
 
 
-def _with_shared(
+def _fit_shared(
     design: Array, values: Array, used: list[int], identified: list[int]
 ) -> tuple[Array, list[int], list[int]]:
     """Return the fit with memory that all layouts need alike, if that is clearly better; else as given."""

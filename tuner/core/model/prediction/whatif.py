@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.core.errors import ConfigError
-from tuner.core.model.demand import SECONDS, Demands, Terms, above_nothing
+from tuner.core.model.demand import SECONDS, Demands, Terms, with_some_demand
 from tuner.core.model.machine import Machine
 from tuner.core.text.figures import parse_duration, render_duration
 
@@ -63,7 +63,7 @@ class WhatIf:
         A change may remove all demand of an item in a draw: then a demand near 0 is left.
         """
         changed = self.of_demands(middle)
-        return tuple(above_nothing(self._left_of(draw), changed) for draw in draws)
+        return tuple(with_some_demand(self._left_of(draw), changed) for draw in draws)
 
     def _left_of(self, demands: Demands) -> dict[str, Any]:
         left = {name: getattr(demands, name) for name in SECONDS}

@@ -200,9 +200,9 @@ class FRace(_Blocks):
         test = sums.friedman_test()
         if test.p < doubt:
             reach = student_t_quantile(1 - doubt / 2, test.df) * test.difference_sd
-            self._keep([x for x, rank_sum in self._ranked() if rank_sum - sums.sums[best] <= reach])
+            self._keep([x for x, rank_sum in self._rank() if rank_sum - sums.sums[best] <= reach])
 
-    def _ranked(self) -> list[tuple[Layout, float]]:
+    def _rank(self) -> list[tuple[Layout, float]]:
         return list(zip(self._survivors, self._sums.sums, strict=True))
 
     def _keep(self, survivors: list[Layout]) -> None:
@@ -300,7 +300,7 @@ class SuccessiveHalving(_Blocks):
         self._survivors = [layout for layout in self._survivors if layout not in failed]
         self._blocks_left -= 1
         if not self._blocks_left and self._survivors:
-            better = self._ranked()[: ceil(len(self._survivors) / 2)]
+            better = self._rank()[: ceil(len(self._survivors) / 2)]
             self._survivors = [
                 layout
                 for layout in self._survivors
@@ -310,7 +310,7 @@ class SuccessiveHalving(_Blocks):
 
     def answer(self) -> Answer:
         """Return the best mean of the remaining layouts."""
-        ranked = [layout for layout in self._ranked() if self._values.get(layout)]
+        ranked = [layout for layout in self._rank() if self._values.get(layout)]
         return Answer(ranked[0] if ranked else None, False, "none", tuple(ranked[1:]))
 
     def _blocks_of_round(self) -> int:
@@ -318,6 +318,6 @@ class SuccessiveHalving(_Blocks):
         n_rounds = max(1, ceil(log2(n)))
         return max(1, LEAST_LAUNCHES - self._n_blocks, self._left // (n_rounds * n))
 
-    def _ranked(self) -> list[Layout]:
+    def _rank(self) -> list[Layout]:
         means = {x: fsum(values) / len(values) for x, values in self._values.items() if values}
         return sorted(self._survivors, key=lambda x: -means.get(x, float("-inf")))

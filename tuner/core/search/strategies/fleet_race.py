@@ -130,14 +130,14 @@ class FleetRace(Racing):
     def next_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Place | None:
         """Return the next launch of *box*; None: none for now."""
         standing = self._standing()
-        if (standing is not None and self._reached(standing)) or self._is_one_too_many(box, under_way):
+        if (standing is not None and self._is_reached(standing)) or self._is_one_too_many(box, under_way):
             return None
         asked = self._first_for(box, under_way, boxes)
         is_first = asked is not None
         if asked is None and standing is not None:
             asked = self._decided_for(box, under_way, boxes, standing)
         if asked is None and standing is None:
-            asked = self._as_others(under_way)
+            asked = self._help_others(under_way)
             is_first = asked is not None
         given_up = self._given_up.get(box)
         if asked is None or (given_up is not None and given_up.asked == asked):
@@ -208,9 +208,9 @@ class FleetRace(Racing):
         usual = self._goal.cores or median(totals)
         return sorted(self._first_order, key=lambda layout: (abs(log(layout.total_threads / usual)), layout))
 
-    def _reached(self, standing: Challenge) -> bool:
+    def _is_reached(self, standing: Challenge) -> bool:
         """Return whether the answer is reached; on several hosts one layout must be measured on each."""
-        reached = super()._reached(standing)
+        reached = super()._is_reached(standing)
         if self._goal.kind == "strict" or not isinstance(self._posterior, FleetPosterior):
             return reached
         return reached and self._references.is_on_all()
@@ -228,7 +228,7 @@ class FleetRace(Racing):
             return None
         if self._goal.kind == "strict":
             reference = self._reference()
-        elif standing is None or self._left(self._tried):
+        elif standing is None or self._untried(self._tried):
             return None
         else:
             leader = self._layouts[standing.leader]
@@ -246,18 +246,18 @@ class FleetRace(Racing):
             is_strict = self._goal.kind == "strict"
             length_s = self._first_window_s() if is_strict else self._window_s(self._index[reference])
             return Proposal(reference, length_s)
-        left = self._left({**self._tried, "": {place.asked.layout for place in under_way}})
+        left = self._untried({**self._tried, "": {place.asked.layout for place in under_way}})
         return Proposal(left[0], self._first_window_s()) if left else None
 
-    def _left(self, tried: Mapping[str, set[Layout]]) -> Sequence[Layout]:
+    def _untried(self, tried: Mapping[str, set[Layout]]) -> Sequence[Layout]:
         """Return the layouts of the first block that are not in *tried* on any host."""
         taken = self._failed.union(*tried.values())
         return [layout for layout in self._first_order if layout not in taken]
 
-    def _as_others(self, under_way: Sequence[Place]) -> Proposal | None:
+    def _help_others(self, under_way: Sequence[Place]) -> Proposal | None:
         """Return the unfinished layout of the first block that the fewest other hosts measure."""
         at_work = [place.asked.layout for place in under_way]
-        left = [layout for layout in self._left(self._tried) if layout in at_work]
+        left = [layout for layout in self._untried(self._tried) if layout in at_work]
         return Proposal(min(left, key=at_work.count), self._first_window_s()) if left else None
 
     def _decided_for(
@@ -265,12 +265,12 @@ class FleetRace(Racing):
     ) -> Proposal | None:
         bank, leader = self._posterior, standing.leader
         if not isinstance(bank, FleetPosterior):
-            return self._decided()
+            return self._decide()
         at_work = {self._index[place.asked.layout] for place in under_way}
         left = [k for k in standing.to_confirm() if k not in at_work]
-        if standing.doubt <= self._allowed and left:
+        if standing.doubt <= self._allowed_error and left:
             return self._confirming(left[0])
-        if standing.doubt <= self._allowed and self._state(self._layouts[leader]) == "open":
+        if standing.doubt <= self._allowed_error and self._state(self._layouts[leader]) == "open":
             return Proposal(self._layouts[leader], self._best_window_s())  # it may pass a limit
         if self._is_left_to_boxes(bank, standing, len({*boxes, *self._tried})):
             return None
@@ -316,4 +316,4 @@ class FleetRace(Racing):
             return False
         likelihood = standing.urgency[rival] * max(bank.n_of[rival], 0.5)
         left = bank.left_by_boxes(standing.leader, rival, n_boxes)
-        return bool(likelihood > self._allowed and left > MOST_LEFT)
+        return bool(likelihood > self._allowed_error and left > MOST_LEFT)

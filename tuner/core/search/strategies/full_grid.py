@@ -83,7 +83,7 @@ class GridFit:
         """Name the best mean over the blocks so far; ties are not significantly different from it."""
         if not len(self._launches):
             return Answer(None, False, "none")
-        compared, layouts = self._compared()
+        compared, layouts = self._compare()
         effects = dict(zip(layouts, compared.fit.effects, strict=True))
         ranked = sorted((x for x in layouts if x not in failed), key=lambda x: -effects[x])
         if not ranked:
@@ -105,7 +105,7 @@ class GridFit:
         tied = tuple(other for other in ties if groups[other] == "best-or-tied")
         return Answer(best, False, "none", ties, tied=tied)
 
-    def _compared(self) -> tuple[Comparison, Sequence[Layout]]:
+    def _compare(self) -> tuple[Comparison, Sequence[Layout]]:
         """Compare all pairs (of whole blocks, if the table has no gap); return also the numbered layouts."""
         whole = self._table.whole_blocks if self._table.is_whole and self._table.n_blocks else None
         n_known = self._n_windows if whole is None else -len(whole)

@@ -39,7 +39,7 @@ class Launches:
         Raises:
             ValueError: there is no launch.
         """
-        fitted, layouts, _ = self._fitted()
+        fitted, layouts, _ = self._fit_launches()
         return fitted, layouts
 
     def observed(
@@ -58,7 +58,7 @@ class Launches:
         """
         if not self._windows:
             return {}
-        fitted, layouts, launches = self._fitted()
+        fitted, layouts, launches = self._fit_launches()
         if not by_own_noise:
             return dict(zip(layouts, estimate_throughputs(launches, fitted, confidence), strict=True))
         seen, _ = self.observed()
@@ -66,7 +66,7 @@ class Launches:
         found = estimate_throughputs(launches, fitted, confidence, own, drift)
         return dict(zip(layouts, found, strict=True))
 
-    def _fitted(self) -> tuple[AdditiveFit, tuple[Layout, ...], list[LaunchMean]]:
+    def _fit_launches(self) -> tuple[AdditiveFit, tuple[Layout, ...], list[LaunchMean]]:
         if self._fit is None:
             layouts, launches = self._means(self._windows)
             seen = [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches]

@@ -148,11 +148,11 @@ class _Watched:
 
     def answer(self) -> Answer:
         """Return the cached answer of the strategy."""
-        return self._asked()[0]
+        return self._answer_and_estimates()[0]
 
     def estimates(self) -> Mapping[Layout, Estimate]:
         """Return the cached estimates of the strategy."""
-        return self._asked()[1]
+        return self._answer_and_estimates()[1]
 
     def of_best(self) -> Mapping[Layout, OfBest]:
         """Return the cached comparisons of the strategy; empty if it compares nothing."""
@@ -164,7 +164,7 @@ class _Watched:
         """Return the verdicts of the strategy; empty if it has no limits."""
         return self._watched.verdicts() if isinstance(self._watched, Judging) else {}
 
-    def _asked(self) -> tuple[Answer, Mapping[Layout, Estimate]]:
+    def _answer_and_estimates(self) -> tuple[Answer, Mapping[Layout, Estimate]]:
         if self._known is None:
             self._known = self._watched.answer(), self._watched.estimates()
         return self._known
