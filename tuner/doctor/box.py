@@ -51,7 +51,7 @@ def measure_neighbours(
         backends: Names of programs, or pids, as in a config.
         found: Pids of further backends, which listen at an address of a server in the config.
         container: The container of tuner; other processes are measured on its CPUs, as in a window.
-        room_cores: Cores that they may use beyond *limit_cores*: see `room_for_others`.
+        room_cores: Cores that they may use beyond *limit_cores*: see `free_cores`.
         elsewhere: CPUs that they may use, too, as far as backends cannot have used them: `cpus_elsewhere`.
     """
     own = os.getpid() if own_pid is None else own_pid

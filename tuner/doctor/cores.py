@@ -58,7 +58,7 @@ class Neighbours:
     stolen_cores: float  #: mean time stolen by the hypervisor
     limit_cores: float  #: stolen time above which a window is invalid
     busiest: tuple[Busy, ...]  #: busiest processes, busiest first
-    room_cores: float = 0.0  #: `room_for_others`, by which their limit is larger
+    room_cores: float = 0.0  #: `free_cores`, by which their limit is larger
 
 
 def cores_findings(seen: CoresSeen) -> Iterator[Finding]:
