@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tuner.bootstrap.configs import render_config_for, settings_of
+from tuner.bootstrap.parts.own_sources import with_separate_queue
 from tuner.bootstrap.parts.services import StudyName, service_of
 from tuner.cli import run
 from tuner.config.load import Given, canonical_json, settings_of_study
@@ -118,6 +119,18 @@ def test_what_the_command_says_itself_is_answered_by_flags_at_its_end() -> None:
     assert service.feeder.url == "http://127.0.0.1:9000/"
 
 
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, package: str, version: str) -> Path:
+    """Return a program of *package*, whose Python finds this *version* of the package."""
+    metadata = folder / "packages" / f"{package}-{version}.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+    program = folder / package
+    program.write_text(f"#!{sys.executable}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", str(metadata.parents[1]))
+    return program
+
+
 @pytest.mark.parametrize(
     ("version", "has_option"), [("20.1.0", False), ("25.0.3", False), ("25.1.0", True), ("27.0.1", True)]
 )
@@ -125,18 +138,58 @@ def test_gunicorn_gets_only_options_that_its_version_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, has_option: bool
 ) -> None:
     """The version is that of the Python in the first line of the program."""
-    metadata = tmp_path / "packages" / f"gunicorn-{version}.dist-info" / "METADATA"
-    metadata.parent.mkdir(parents=True)
-    metadata.write_text(f"Metadata-Version: 2.1\nName: gunicorn\nVersion: {version}\n")
-    program = tmp_path / "gunicorn"
-    program.write_text(f"#!{sys.executable}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PYTHONPATH", str(metadata.parents[1]))
+    program = installed(tmp_path, monkeypatch, "gunicorn", version)
 
     by_variable, by_flags = typed(f"{program} app:app").service, typed(f"{program} app:app -w 3").service
 
     assert ("--no-control-socket" in by_variable.environment["GUNICORN_CMD_ARGS"].split()) == has_option
     assert ("--no-control-socket" in by_flags.command) == has_option
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "reads_variables"),
+    [
+        ("celery", "4.4.7", False),
+        ("celery", "5.0.0", True),
+        ("uvicorn", "0.15.0", False),
+        ("uvicorn", "0.16.0", True),
+    ],
+)
+def test_a_version_that_reads_no_variables_gets_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, version: str, reads_variables: bool
+) -> None:
+    """Celery 4 and uvicorn 0.15 ignore the variables, so all layouts would run alike."""
+    program = installed(tmp_path, monkeypatch, package, version)
+    words = {"celery": "-A app -b redis://127.0.0.1 worker", "uvicorn": "app:app"}[package]
+    variable = {"celery": "CELERY_WORKER_CONCURRENCY", "uvicorn": "UVICORN_WORKERS"}[package]
+    flags = {
+        "celery": (
+            *("--pool=processes", "--concurrency={processes}", "--hostname=tuner{process}@%h"),
+            "--include=tuner_celery",
+        ),
+        "uvicorn": ("--workers={processes}",),
+    }[package]
+
+    service = typed(f"{program} {words}").service
+
+    assert (variable in service.environment) == reads_variables
+    assert service.command[1:] == (*words.split(), *(() if reads_variables else flags))
+
+
+def test_celery_4_reads_a_separate_queue_by_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = installed(tmp_path, monkeypatch, "celery", "4.4.7")
+    sample = tmp_path / "sample.json"
+    sample.write_text("{}")
+    options = {
+        ("service", "command"): Given("--", f"{program} -A app -b redis://127.0.0.1 worker"),
+        ("service", "sample"): Given("--set sample", str(sample)),
+    }
+
+    service = with_separate_queue(settings_of(None, options), 2).service
+
+    assert service.command[-2:] == ("--queues=celery.turn2", "--hostname=tuner{process}.celery.turn2@%h")
+    assert not service.environment.keys() & {"CELERY_WORKER_HOSTNAME", "CELERY_WORKER_QUEUES"}
+    assert sum(word.startswith("--hostname") for word in service.command) == 1
 
 
 @pytest.mark.parametrize(

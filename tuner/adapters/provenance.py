@@ -20,7 +20,7 @@ from tuner.adapters.proc.cgroup import launch_cgroups
 from tuner.adapters.proc.cores import describe_host
 from tuner.core.text.command_words import is_python, parse_command
 
-_ASK_WAIT_S = 20.0
+_WAIT_S = 20.0
 
 
 def worker_facts(
@@ -118,7 +118,7 @@ def _answer(command: Sequence[str], environment: Mapping[str, str] | None = None
             text=True,
             errors="replace",
             env=environment,
-            timeout=_ASK_WAIT_S,
+            timeout=_WAIT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -129,7 +129,6 @@ def _answer(command: Sequence[str], environment: Mapping[str, str] | None = None
 # Interpreter of a worker's command line, and whether it has a GIL, found by running it.
 
 
-_WAIT_S = 20.0
 _LONGEST_SHEBANG = 256  #: the kernel's limit
 _LONGEST_PATH = 5000
 #: _PIP_EXEC: pip's second line after #!/bin/sh, for paths with spaces or too long for the kernel
@@ -198,7 +197,11 @@ def package_version(
 
     The other arguments are those of `interpreter_facts`.
     """
-    question = f"import importlib.metadata as m, json; print(json.dumps([m.version({package!r})]))"
+    question = (
+        "import json\ntry: from importlib.metadata import version as v\n"
+        "except ImportError: from pkg_resources import require; v = lambda name: require(name)[0].version\n"
+        f"print(json.dumps([v({package!r})]))"  # Python 3.7 has no importlib.metadata
+    )
     try:
         (found,) = ask_interpreter(question, command, environment, directory)
     except ValueError:

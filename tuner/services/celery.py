@@ -42,6 +42,8 @@ _BEGUN = "each attempt, also failed and retried ones; finished counts only succe
 #: options that tuner sets, and removes from the command: of two -P, Celery uses the first one for gevent's
 #: patches, and the last one for everything else
 _OURS = ("-P", "--pool", "-c", "--concurrency", "-n", "--hostname")
+_NODE = "--hostname"
+_UNIQUE_NODE = f"{_NODE}=tuner{{process}}@%h"
 
 
 def _layout(pool: str, concurrency: str) -> Arguments:
@@ -86,8 +88,10 @@ def _at_queue(command: Command, queue: str) -> QueueWords:
     """Return the words for *queue*; node names differ, too: nodes with equal names cannot be queried
     separately.
     """
-    names = {"CELERY_WORKER_HOSTNAME": f"tuner{{process}}.{queue}@%h"}
-    return QueueWords(command.without("-Q", "--queues"), {_QUEUES: queue, **names})
+    words, node = command.without("-Q", "--queues", _NODE), f"tuner{{process}}.{queue}@%h"
+    if command.has(_NODE):  # a version that reads no variables
+        return QueueWords((*words, f"--queues={queue}", f"{_NODE}={node}"), {})
+    return QueueWords(words, {_QUEUES: queue, "CELERY_WORKER_HOSTNAME": node})
 
 
 def _logs(command: Command) -> bool:
@@ -231,7 +235,7 @@ SERVICE = Service(
             lambda _command, _settings: {"kind": "mmap-counter", "module": "celery"},
             Arguments(
                 {_INCLUDE: _MODULE},
-                (f"--include={GIVEN},{_MODULE}",),
+                (f"--include={GIVEN}{_MODULE}",),
                 ("-I", "--include"),
                 more_environment={"PYTHONPATH": "{TUNER_COUNTER_DIR}"},
             ),
@@ -271,7 +275,7 @@ SERVICE = Service(
     feeder=_feeder,
     unfed=unfed("Celery"),
     reads=_reads,
-    queue_arguments=lambda queue: Arguments({_QUEUES: queue}),
+    queue_arguments=lambda queue: Arguments({_QUEUES: queue}, (f"--queues={queue}",)),
     at_queue=_at_queue,
     joined=(_INCLUDE, "PYTHONPATH"),
     separators={_INCLUDE: ",", "PYTHONPATH": ":"},
@@ -284,8 +288,10 @@ SERVICE = Service(
         "--beat": "each node would send all periodic tasks; run beat apart",
         "-B": "each node would send all periodic tasks; run beat apart",
     },
-    always=Arguments({"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}),
-    measuring_only=("CELERY_WORKER_HOSTNAME",),
+    package="celery",
+    variables_since=(5,),  # click; argparse before
+    always=Arguments({"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}, (_UNIQUE_NODE,)),
+    measuring_only=("CELERY_WORKER_HOSTNAME", _UNIQUE_NODE),
     in_production="Each node needs a unique name: CELERY_WORKER_HOSTNAME, or -n.",
     gate="feed",
     gate_reason=GATE_REASON,

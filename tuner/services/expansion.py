@@ -90,8 +90,10 @@ def expand_service(
             warn(*workers_are_threads(service.name))
     section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
     always = service.always
-    if always.since and around.version_of(service.package, started, everything) < always.since:
-        always = Arguments()
+    if always.since or service.variables_since:
+        version = around.version_of(service.package, started, everything)
+        always = Arguments() if version < always.since else always
+        user = replace(user, needs_flags=user.needs_flags or () < version < service.variables_since)
     if variants is None and (file := user.command.file) is not None:
         for option in sorted(file.unclear & service.warned_if_computed.keys()):
             instead = service.warned_if_computed[option]
@@ -109,8 +111,7 @@ def expand_service(
         if counted.counts_too:
             warn(*failures_counted(service.name, counted.name, counted.counts_too))
     if "feeder" not in asked:
-        found = service.feeder(user.command, settings)
-        if found is not None:
+        if (found := service.feeder(user.command, settings)) is not None:
             section["feeder"] = dict(found)
         elif service.unfed:
             warn(*nothing_feeds(service.unfed))
@@ -163,6 +164,7 @@ class _User:
     environment: Mapping[str, Any]  #: of the config, and of ``env`` before the command
     settings: frozenset[str]  #: keys that are the record's
     hides_environment: bool = False  #: what starts the command keeps the environment from it
+    needs_flags: bool = False  #: no variable reaches it, or its version is too old to read them
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -194,7 +196,8 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
     before, words = before_program(taken, service)
     command = Command(words, everything, given, is_module=taken.is_module, grammar=service.grammar)
     command = with_file(service, command, taken, read)
-    return _User(command, before, environment, names, taken.hides_environment)
+    hides = taken.hides_environment
+    return _User(command, before, environment, names, hides, needs_flags=hides)
 
 
 def before_program(taken: CommandWords, service: Service) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -374,11 +377,11 @@ def _command_of_form(service: Service, form: Form, user: _User, *additions: Argu
     words = list(taken.whole)
     environment: dict[str, str] = {}
     for one in (form.layout, *additions):
-        is_by_flags = one.by_flags(command) or (user.hides_environment and bool(one.flags))
+        is_by_flags = one.by_flags(command) or (user.needs_flags and bool(one.flags))
         if is_by_flags:
             at = words.index("--") if "--" in words else len(words)  # words after it are not options
-            given = escape_fields(command.option(*one.set_by) or "")
-            words[at:at] = [flag.replace(GIVEN, given) for flag in one.flags]
+            own_value = f"{escape_fields(given)}," if (given := command.option(*one.set_by)) else ""
+            words[at:at] = [flag.replace(GIVEN, own_value) for flag in one.flags]
         own = {} if is_by_flags else one.environment
         for name, value in {**own, **one.more_environment}.items():
             if name not in service.joined:

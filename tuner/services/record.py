@@ -167,7 +167,8 @@ class Command:
         return tuple(kept)
 
 
-GIVEN = "<given>"  #: placeholder in a flag of `Arguments`
+#: in a flag of `Arguments`: replaced with the command's value of *set_by* and a comma; removed if it has none
+GIVEN = "<given>"
 Section = Mapping[str, Any]  #: part of a config: mappings, lists and texts, as read from YAML
 
 
@@ -180,7 +181,7 @@ class Arguments:
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    flags: tuple[str, ...] = ()  #: `GIVEN` is replaced with the command's value of *set_by*
+    flags: tuple[str, ...] = ()  #: may contain `GIVEN`
     set_by: tuple[str, ...] = ()  #: options of the command that win over the variables
     #: variables that are set in both cases
     more_environment: Mapping[str, str] = field(default_factory=dict)
@@ -325,7 +326,9 @@ class Service:
     names: Mapping[str, str] = field(default_factory=dict)
     #: whether the command logs the lines of its ready checks; if not, tuner does not wait for them
     logs: Callable[[Command], bool] = lambda _command: True
-    package: str = ""  #: Python package whose version `Arguments.since` requires
+    package: str = ""  #: Python package whose version `Arguments.since` and *variables_since* require
+    #: first version of the package that reads the variables of `Arguments`; older ones get the flags instead
+    variables_since: tuple[int, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)  #: options that make a study impossible, and why
     always: Arguments = field(default_factory=Arguments)  #: arguments of every form, such as unique names
     measuring_only: tuple[str, ...] = ()  #: variables and flags of *always* that production does not need

@@ -59,6 +59,8 @@ SERVICE = Service(
     probes=(BY_GENERATOR,),
     feeder=http_feeder,
     logs=_logs,
+    package="uvicorn",
+    variables_since=(0, 16),
     # without it, a connection accepted during the stop is served as long as its client sends requests
     always=Arguments({"UVICORN_TIMEOUT_GRACEFUL_SHUTDOWN": "30"}),
     refused={
