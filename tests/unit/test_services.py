@@ -972,3 +972,17 @@ def test_the_queue_of_huey_has_the_name_that_huey_gives_it() -> None:
     (term,) = typed("huey_consumer app.huey", queue="my-app").service.probe.count
 
     assert term.llen == "huey.redis.myapp"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "14:28:26 Worker rq:worker:9d4b: started, version 1.5.2",  # to 1.13
+        "14:28:26 Worker 9d4b started with PID 311, version 1.16.2",
+    ],
+)
+def test_the_ready_line_of_rq_is_found_in_old_and_new_versions(line: str) -> None:
+    ready = typed("rq worker").service.ready
+
+    assert re.search(ready.pattern, line) is not None
+    assert re.search(ready.pattern, "Worker rq:worker:9d4b: found an unhandled exception") is None

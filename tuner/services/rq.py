@@ -11,7 +11,7 @@ from tuner.services.expansion import Unclear
 from tuner.services.record import Arguments, Command, Counted, Form, Grammar, QueueWords, Section, Service
 from tuner.services.redis_queue import GATE_REASON, queue_counted, queue_feeder, queue_settings, unfed
 
-_READY = {"kind": "log", "pattern": "Worker .*:? started with PID"}
+_READY = {"kind": "log", "pattern": "Worker .*:? started(,| with PID)"}  # before 1.14: a comma
 _STOP = {"signal": "TERM", "wait": STOP_WAIT}
 _DEFAULT_PORT = 6379
 _WORKERS_OF = "rq:workers:{queue}"  #: Redis set of the workers that read a queue
