@@ -24,6 +24,7 @@ REASONS = (
     invalid.counts_unreadable(2),
     invalid.disturbed(1.7, 0.24),
     invalid.launcher_died("supervisord"),
+    invalid.processes_extra(BIG, 7, 4),
     invalid.processes_alike(BIG, 2, Layout(2, 6), 2),
     invalid.memory_pressure(0.12, 0.05),
     invalid.no_items(),

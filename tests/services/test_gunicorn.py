@@ -9,7 +9,7 @@ import pytest
 
 from ..ports import free_port
 from . import http
-from .measured import ALONE, tuner
+from .measured import ALONE, LONG_S, tuner, tuner_running
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 COMMAND = "gunicorn app:app --bind 127.0.0.1:{port}"
@@ -66,3 +66,22 @@ def test_a_config_file_loses_and_a_unix_socket_is_fed(tmp_path: Path, services_v
 def test_what_the_command_says_of_its_layout_loses(tmp_path: Path, services_venv: Path) -> None:
     command = f"gunicorn app:app -w 3 --threads 9 --bind 127.0.0.1:{free_port()}"
     http.counts_are_the_truth(tmp_path, services_venv, command, "1x2")
+
+
+def test_a_hook_that_sets_the_number_of_workers_ends_the_study_of_even_a_single_layout(
+    tmp_path: Path, services_venv: Path
+) -> None:
+    """Nothing shows it but the number itself: there is no other layout that it could be compared with."""
+    (tmp_path / "gunicorn.conf.py").write_text("def on_starting(server):\n    server.num_workers = 3\n")
+    (tmp_path / "app.py").write_text(http.APP)
+    arguments = [
+        *("grid", *ALONE, "--window", "3s", "--warmup", "1s", "--layouts", "1x2", "--clients", "4"),
+        *("--study", "s.tuner.db", "--", *COMMAND.format(port=free_port()).split()),
+    ]
+
+    with tuner_running(tmp_path, services_venv, arguments, {}) as process:
+        process.wait(LONG_S)
+
+    said = (tmp_path / "said").read_text()
+    assert process.returncode == 2, said
+    assert "1x2 ran 3 worker processes, not 1" in said

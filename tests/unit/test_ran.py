@@ -12,7 +12,8 @@ from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import Reading, Usage, Window
 from tuner.core.errors import ConfigError
-from tuner.core.windows.layout_check import RanLayouts, refuse_alike
+from tuner.core.messages.invalid import processes_extra
+from tuner.core.windows.layout_check import RanLayouts, refuse_wrong_layout
 from tuner.services.catalogue import known_services
 
 from ..raising import raises
@@ -166,8 +167,15 @@ def test_a_study_of_layouts_that_are_alike_ends() -> None:
     alike = layouts.judged(window("1x4", usage(1, [4])))
 
     with raises(ConfigError, wording("ran.study-ends")):
-        refuse_alike(alike)
-    refuse_alike(window("1x1"))
+        refuse_wrong_layout(alike)
+    refuse_wrong_layout(window("1x1"))
+
+
+def test_a_study_of_a_layout_with_further_workers_ends() -> None:
+    more = replace(window("1x4"), void=(processes_extra(Layout(1, 4), 3, 1),))
+
+    with raises(ConfigError, wording("ran.more-workers")):
+        refuse_wrong_layout(more)
 
 
 def test_forms_whose_threads_are_threads_of_the_system_are_compared_by_them() -> None:

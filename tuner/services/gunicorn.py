@@ -203,6 +203,7 @@ SERVICE = Service(
         "--daemon": "a daemon is not stopped with its launch; leave it out",
         "--reload": "it watches files and restarts workers; leave it out",
     },
+    worker_pid=r"Booting worker with pid: (\d+)",
     package="gunicorn",
     always=Arguments(
         {_CMD_ARGS: "--no-control-socket"}, ("--no-control-socket",), _LAYOUT_OPTIONS, since=(25, 1)

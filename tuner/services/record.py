@@ -326,6 +326,8 @@ class Service:
     names: Mapping[str, str] = field(default_factory=dict)
     #: whether the command logs the lines of its ready checks; if not, tuner does not wait for them
     logs: Callable[[Command], bool] = lambda _command: True
+    #: pattern of the log line of each worker process that starts, its pid as group 1; empty: unknown
+    worker_pid: str = ""
     package: str = ""  #: Python package whose version `Arguments.since` and *variables_since* require
     #: first version of the package that reads the variables of `Arguments`; older ones get the flags instead
     variables_since: tuple[int, ...] = ()

@@ -26,6 +26,7 @@ class Running:
     event_loop: bool = False
     probe_fields: tuple[str, ...] = ()
     is_known: bool = False
+    worker_pid: str = ""
 
     def spec(
         self, name: str, command: tuple[str, ...], *, max_extra_threads: int | None = None
@@ -48,6 +49,7 @@ class Running:
             event_loop=self.event_loop,
             probe_fields=self.probe_fields,
             is_known=self.is_known,
+            worker_pid=self.worker_pid,
         )
 
 

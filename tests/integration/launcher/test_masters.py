@@ -196,3 +196,29 @@ def test_a_master_that_ends_is_reported_as_a_worker_that_died(launcher_of: Launc
 
         assert launch.problems()[0].slug == "worker-died"
         assert wording("launch.process-of") in launch.problems()[0].detail
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "n_children", "n_workers"),
+    [
+        ('["TUNER_PROCESSES"])', '["TUNER_PROCESSES"]) * 2', 4, 4),
+        ("workers = set(", "os.fork() or os.execvp('sleep', ['sleep', '60'])\nworkers = set(", 3, 2),
+    ],
+    ids=["workers", "another-child"],
+)
+def test_more_workers_than_the_layout_s_are_a_problem_but_not_a_master_s_other_children(
+    launcher_of: LaunchersOf, old: str, new: str, n_children: int, n_workers: int
+) -> None:
+    said = 'print("Booting worker with pid:", os.getpid(), flush=True)'
+    master = MASTER.replace(old, new).replace("    work()\n", f"    {said}\n    work()\n")
+    service = {"command": (sys.executable, "-c", master), **GUNICORN_LIKE}
+    with launcher_of(spec={**service, "worker_pid": r"worker with pid: (\d+)"}).running(
+        Layout(2, 1), {}
+    ) as launch:
+        await_workers(launch, n_children)
+        wait_until(lambda: launch.log_files[0].read_bytes().count(b"\n") == n_workers, "lines of workers")
+        assert launch.problems() == ()
+        problems = launch.problems()
+
+    wanted = [("extra-workers", wording("services.more-worker-processes"))] if n_workers > 2 else []
+    assert [(one.slug, one.detail) for one in problems] == wanted

@@ -7,7 +7,7 @@ import re
 import select
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -131,6 +131,7 @@ class SupervisedLaunch:
         #: whether the command, or a script that it starts, may be a runner that starts the service
         self._may_be_run = self._is_run or spec.is_known
         self._n_missing = 0  #: worker processes missing in the last check
+        self._n_surplus = 0  #: worker processes beyond the layout's in the last check
         self._folder = folder
         self._logs = logs
         self._guardian = guardian
@@ -184,7 +185,7 @@ class SupervisedLaunch:
             self._note("launcher", invalid.launcher_died(who))
         self._note_deaths()
         if threads and (self._is_run or self._spec.are_workers_children(self.layout)):
-            self._note_missing()
+            self._note_wrong_number()
         extra = self._spec.max_extra_threads
         if threads and (extra is not None or self._spec.workers == "threads"):
             least = self._spec.shape(self.layout).threads
@@ -307,13 +308,24 @@ class SupervisedLaunch:
             return [pid]
         return [own for child in table.children(pid) for own in self._run_by(table, child)]
 
-    def _note_missing(self) -> None:
-        """Note missing worker processes, if they are missing twice: once may be a replacement."""
-        before, n_found = self._n_missing, len(self._workers())
+    def _note_wrong_number(self) -> None:
+        """Note missing or additional worker processes, if seen twice: once may be a replacement."""
+        before, pids = (self._n_missing, self._n_surplus), self._workers()
         n_wanted = self._spec.shape(self.layout).processes
-        self._n_missing = max(0, n_wanted - n_found)
-        if self._n_missing and before:
-            self._note("workers", invalid.processes_missing(n_found, n_wanted, self._spec.name))
+        self._n_missing = max(0, n_wanted - len(pids))
+        if self._n_missing and before[0]:
+            self._note("workers", invalid.processes_missing(len(pids), n_wanted, self._spec.name))
+        n_reported = self._n_reported(pids) if len(pids) > n_wanted else 0
+        self._n_surplus = max(0, n_reported - n_wanted)
+        if self._n_surplus and before[1]:
+            self._note("surplus", invalid.processes_extra(self.layout, n_reported, n_wanted))
+
+    def _n_reported(self, pids: Collection[int]) -> int:
+        """Return how many of *pids* are workers according to the log; others are helpers."""
+        if not self._spec.worker_pid:
+            return 0
+        said = (re.findall(self._spec.worker_pid, beginning_of(log)) for log in self.log_files)
+        return len({int(pid) for found in said for pid in found} & {*pids})
 
     def _note_threads(self, least: int, most: float) -> None:
         """Note wrong numbers of threads; an excess is allowed if a library starts threads."""

@@ -195,7 +195,18 @@ def _running(
         event_loop=asked.kind == "script" and asked.event_loop,
         probe_fields=asked.probe_fields,
         is_known=asked.record is not None,
+        worker_pid=_worker_pid(asked.record),
     )
+
+
+def _worker_pid(record: str | None) -> str:
+    """Return the log pattern with which a known service reports its worker processes, or ""."""
+    if record is None:
+        return ""
+    from tuner.services.catalogue import known_services
+
+    service = known_services().get(record)
+    return "" if service is None else service.worker_pid
 
 
 def owner(settings: Settings) -> tuple[int, int] | None:

@@ -73,6 +73,8 @@ class ServiceSpec:
     probe_fields: tuple[str, ...] = ()  #: variables whose values are set at each launch
     #: whether it is a known service: then a shell that starts it is none of its processes
     is_known: bool = False
+    #: pattern of the log line of each worker process that starts, its pid as group 1; empty: unknown
+    worker_pid: str = ""
     #: the service in each variant, by name; empty: variants differ only in ``{variant}``
     variants: Mapping[str, Self] = field(default_factory=dict)
 

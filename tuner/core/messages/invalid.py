@@ -72,6 +72,16 @@ def disturbed(used_cores: float, limit_cores: float) -> str:
 
 
 @invalid_window(
+    "extra-workers",
+    "The application or its configuration sets the number of worker processes, so the study ends with exit "
+    "code 2.",
+    "Remove that setting, for example `server.num_workers` in a hook of `gunicorn.conf.py`.",
+)
+def processes_extra(layout: Layout, n_running: int, n_wanted: int) -> str:
+    return f"{layout} ran {pluralize(n_running, 'worker process')}, not {n_wanted}"
+
+
+@invalid_window(
     "launcher-died",
     "Another process or the kernel killed supervisord, which starts the workers.",
     "The kernel's log (`dmesg`) shows whether the host ran out of memory.",

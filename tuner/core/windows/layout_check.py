@@ -35,6 +35,7 @@ from tuner.core.messages.invalid import processes_alike, threads_alike
 from tuner.core.text.figures import list_names, pluralize
 
 ALIKE = "layouts-alike"  #: slug of a window in which the layout ran like another one
+EXTRA = "extra-workers"  #: slug of a window in which more processes ran than the layout has
 _ON_DEMAND = "on-demand"
 #: own CPU of a worker process, in cores, at which its GIL leaves little time to start threads
 _FULL_CORES = 0.8
@@ -140,14 +141,14 @@ class RanLayouts:
         return feeder.get("kind") == "queue" or (feeder.get("kind") == "http" and not feeder.get("rate"))
 
 
-def refuse_alike(window: Window) -> None:
+def refuse_wrong_layout(window: Window) -> None:
     """Stop a study whose layouts did not run as requested.
 
     Raises:
         ConfigError: *window* ran as another layout's.
     """
     for reason in window.void:
-        if reason.slug == ALIKE:
+        if reason.slug in (ALIKE, EXTRA):
             raise ConfigError(f"a layout did not run as it is called: {reason.detail}", hint=_HINT)
 
 

@@ -30,7 +30,7 @@ from tuner.core.messages.study import block_without_window_on
 from tuner.core.search.fleet_strategy import SpreadingStrategy
 from tuner.core.text.figures import pluralize
 from tuner.core.warmup.report import SettlingCount, alarm_of
-from tuner.core.windows.layout_check import refuse_alike
+from tuner.core.windows.layout_check import refuse_wrong_layout
 from tuner.core.windows.summary import record_of
 from tuner.ports import Fleet, FleetProgress, Hooks, Stop, Store
 from tuner.study.fleet.places import Ahead, Places
@@ -269,7 +269,7 @@ class _FleetStudy:
         window = replace(window, started_wall_s=window.started_wall_s - member.facts.ahead_s)
         window = self._ran.judged(window)
         self._store.add_window(work.launch_id, window)
-        refuse_alike(window)
+        refuse_wrong_layout(window)
         work.n_lost = 0
         box, block = member.facts.name, work.place.block
         record = record_of(window, launch_id=work.launch_id, block=block, box=box)

@@ -26,7 +26,7 @@ from tuner.core.messages.launch import (
 )
 from tuner.core.warmup import EarlierTransients
 from tuner.core.warmup.report import CUT
-from tuner.core.windows.layout_check import RanLayouts, refuse_alike
+from tuner.core.windows.layout_check import RanLayouts, refuse_wrong_layout
 from tuner.core.windows.summary import mean_fixed_work_cpu_s, mean_or_none
 from tuner.core.windows.validity import few_items_warning, mixed_items_warning
 from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
@@ -181,7 +181,7 @@ class Workbench:
                     window = self.ran.judged(window)
                 self.store.add_window(launch_id, window)
             window_taken(window, launch_id)
-            refuse_alike(window)
+            refuse_wrong_layout(window)
             self._warn_of_uneven_connections(window)
             if launch.block != WARMING_BLOCK:  # windows before the first block are always short
                 self._warn_of_items(window)

@@ -16,6 +16,7 @@ from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.errors import MeasurementError
 from tuner.core.messages import invalid
 from tuner.core.warmup import EarlierTransients, Seen, has_settled
+from tuner.core.windows.layout_check import EXTRA
 from tuner.core.windows.summary import window_from
 from tuner.core.windows.validity import (
     find_lost_counts,
@@ -346,6 +347,8 @@ class RunningLayout:
         return _Moment(n, self.watch.usage(), self.feeder.requests())
 
     def _check(self, problems: Sequence[VoidReason], when: str) -> None:
+        # a window with additional workers ends the study, with a clear error
+        problems = [reason for reason in problems if reason.slug != EXTRA]
         if problems:
             seen = "; ".join(f"{reason.slug}: {reason.detail}" for reason in problems)
             raise MeasurementError(f"{self.layout} {when}: {seen}")
