@@ -11,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError, MeasurementError
 
 from ...permitted import mount_tmpfs, root_needed
@@ -103,6 +105,36 @@ def test_the_dead_worker_is_reported_among_living_ones(launcher_of: LaunchersOf)
     )
 
     assert wording("launch.process-died-at-start") in error.problem
+
+
+OLDER = "import argparse; argparse.ArgumentParser(prog='older').parse_args()"  #: it knows no option
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_in_both"), [({}, True), ({"OLDER_ARGS": "--new=1"}, True), ({}, False)]
+)
+def test_a_program_that_does_not_know_an_option_starts_in_no_layout(
+    launcher_of: LaunchersOf, environment: dict[str, str], is_in_both: bool
+) -> None:
+    """Where another variant lacks the option it may start, so the study goes on."""
+    script = (
+        OLDER.replace("args()", "args(__import__('os').environ['OLDER_ARGS'].split())")
+        if environment
+        else OLDER
+    )
+    command = (sys.executable, "-c", script, *([] if environment else ["--new=1"]))
+    one = ServiceSpec("tested", command, environment=environment)
+    other = one if is_in_both else replace(one, command=command[:-1])
+    launcher = launcher_of(spec={"command": command, "variants": {"a": one, "b": other}})
+
+    error = failure(launcher, Layout(1, 1, variant="a"))
+
+    assert isinstance(error, ConfigError) == is_in_both
+    if is_in_both:
+        assert error.problem == wording(
+            "launch.option-unknown-in" if environment else "launch.option-unknown"
+        )
+        assert error.hint == wording("launch.option-unknown-hint")
 
 
 @pytest.mark.parametrize("command", ["no-such-command-anywhere", "/no/such/command", "./nor-this"])

@@ -119,8 +119,13 @@ class SupervisedLaunch:
         pid: int,
         warn: Callable[[str, str], None],
         known: Callable[[Sequence[str]], str] = lambda _command: "",
+        variants: Sequence[ServiceSpec] = (),
     ) -> None:
-        """Set up the launch; *known* returns the name of the known service of a command, or ""."""
+        """Set up the launch.
+
+        *known* returns the name of the known service of a command, or "". *variants*: services of the study.
+        """
+        self._variants = variants
         self.layout = layout
         self.n_programs = spec.n_programs(layout)
         self.rpc = SupervisordRpc(folder / config.SOCKET)
@@ -242,6 +247,13 @@ class SupervisedLaunch:
         if not said:
             return f"{how}; it logged nothing"
         return f"{how}; its log ends: {' | '.join(said)}"
+
+    def usage_error(self, process: int, how: str) -> ConfigError | None:
+        """Return the error for a program that does not know an option; *how* it ended, see `end_of`."""
+        from tuner.adapters.supervisord.usage_error import usage_error
+
+        log = self.log_files[process]
+        return usage_error(self._spec, self._variants, how, [self._folder / log.name, log], self._known)
 
     def ended_processes(self) -> dict[int, str]:
         """Return process number -> how it ended, for processes that supervisord has reaped."""

@@ -149,7 +149,10 @@ class SupervisordLauncher:
                 if guardian.hindered is not None and not self._cgroup_facts:
                     self._cgroup_facts = True
                     self._warn(*no_launch_cgroup(layout, guardian.hindered))
-                launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid, self._warn, self._known)
+                launch = SupervisedLaunch(
+                    *(layout, spec, folder, logs, guardian, pid, self._warn, self._known),
+                    variants=self._spec.each_variant,
+                )
                 self._log_files = launch.log_files
                 await_running(launch, status, self._settle_s)
             finally:

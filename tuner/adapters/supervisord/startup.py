@@ -23,7 +23,7 @@ from tuner.adapters.supervisord.launch import SupervisedLaunch
 from tuner.adapters.supervisord.sweep import KEEPS_MARKS, RUN_ID
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
-from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.errors import ConfigError, MeasurementError, TunerError
 from tuner.ports import ReadyCheck
 
 # Check that a running launch is ready to work: a RUNNING program may still be importing.
@@ -72,7 +72,7 @@ def await_running(launch: SupervisedLaunch, status: int, settle_s: float) -> Non
 
     Raises:
         MeasurementError: a worker died, or it took too long.
-        ConfigError: a worker could not be executed at all, or the disk is full.
+        ConfigError: a worker could not be executed at all or rejects an option, or the disk is full.
     """
     try:
         _await_answer(launch)
@@ -186,8 +186,10 @@ def _raise_if_late(launch: SupervisedLaunch, begun_s: float, problem: str) -> No
         raise MeasurementError(f"{problem}, after {patience_s:g} s")
 
 
-def _start_error(launch: SupervisedLaunch, process: int) -> MeasurementError:
+def _start_error(launch: SupervisedLaunch, process: int) -> TunerError:
     how = launch.end_of(process)
+    if (refused := launch.usage_error(process, how)) is not None:
+        return refused
     if who := launch.launcher_ended():
         return MeasurementError(f"{who} ended while {launch.layout} started")
     hint = None
