@@ -228,6 +228,7 @@ FailedIncluded = Annotated[bool, AfterValidator(_needs_failed)]
 class ReadySettings(Section):
     """Settings of one kind of readiness check, and the properties that other parts of tuner use."""
 
+    condition: ClassVar[str]  # name of the key with the condition
     kind: str  #: Kind of check
     #: Longest time until the service is ready. After this time, the launch fails
     within: LongerThanZero = 60.0

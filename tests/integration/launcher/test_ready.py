@@ -45,13 +45,14 @@ def test_a_launch_that_is_never_ready_is_reported_with_what_it_lacks_and_its_log
 ) -> None:
     command = {"command": (sys.executable, "-u", "-c", SLOWLY_READY)}
     launcher = launcher_of(
-        spec=command, ready=lambda _: Readiness(LogLines(re.compile(b"^finished"), 1), 0.5)
+        spec=command, ready=lambda _: Readiness(LogLines(re.compile(b"^finished"), 1), 0.5, "ready.pattern")
     )
 
     result = failure(launcher, Layout(1, 1))
 
     assert isinstance(result, MeasurementError)
     assert wording("services.not-ready-after") in start_of(result.problem)
+    assert result.problem.endswith("; its log ends: ready 0 | ready 1 | ready 2")
 
 
 def test_a_launch_that_dies_before_it_is_ready_is_reported_as_dead(launcher_of: LaunchersOf) -> None:

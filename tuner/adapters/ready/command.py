@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tuner.adapters.processes.signals import ending_in_words, run_in_process_group
 from tuner.config.fields import Command
@@ -21,6 +21,7 @@ _ANSWER_S = 5.0  #: time limit for one run
 class CommandReady(ReadySettings):
     """The service is ready when a command succeeds."""
 
+    condition: ClassVar[str] = "command"
     kind: Literal["command"]  #: Kind of check
     command: Command  #: Command that tuner repeats until its exit code is 0
 

@@ -6,7 +6,7 @@ import http.client
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
@@ -42,6 +42,7 @@ Url = Annotated[str, AfterValidator(_url)]
 class HttpReady(ReadySettings):
     """The service is ready when a URL answers."""
 
+    condition: ClassVar[str] = "url"
     kind: Literal["http"]  #: Kind of check
     url: Url  #: URL that tuner requests until the status of the answer is below 500
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tuner.config.fields import Count, Pattern
 from tuner.config.kinds import ReadySettings
@@ -19,6 +19,7 @@ _LONGEST_LINE = 1 << 16  #: longest part of a line; a longer line is searched in
 class LogReady(ReadySettings):
     """The service is ready when enough lines of its log match a pattern."""
 
+    condition: ClassVar[str] = "pattern"
     kind: Literal["log"]  #: Kind of check
     pattern: Pattern  #: Pattern that matches the log lines for which tuner waits
     #: Number of matching log lines for which tuner waits. `processes` and `threads` stand for the numbers of

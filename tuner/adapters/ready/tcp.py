@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
@@ -29,6 +29,7 @@ Address = Annotated[str, AfterValidator(_address)]
 class TcpReady(ReadySettings):
     """The service is ready when an address accepts connections."""
 
+    condition: ClassVar[str] = "address"
     kind: Literal["tcp"]  #: Kind of check
     address: Address  #: Address of the service, HOST:PORT
 

@@ -175,7 +175,8 @@ class SupervisordLauncher:
         if lacking:
             said = " | ".join(last_log_lines(self._spec.of(launch.layout), launch.log_files[0])) or "nothing"
             raise MeasurementError(
-                f"{launch.layout} is not ready after {ready.within_s:g} s: {lacking}; its log ends: {said}"
+                f"{launch.layout} is not ready after {ready.within_s:g} s (config key ready.within):"
+                f" {lacking} ({ready.key}); its log ends: {said}"
             )
 
     def _living_guardian(self) -> Guardian:

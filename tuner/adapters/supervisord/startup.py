@@ -37,6 +37,7 @@ class Readiness:
 
     check: ReadyCheck
     within_s: float  #: time limit after which the launch has failed
+    key: str = "ready"  #: config key of the condition
 
 
 def await_ready(

@@ -225,7 +225,8 @@ def ready_of(settings: Settings) -> Callable[[Layout], Readiness | None]:
         service = settings.service_in(layout.variant)
         if service.ready is None:
             return None
-        return Readiness(service.ready.build(layout, service.directory), service.ready.within)
+        check = service.ready.build(layout, service.directory)
+        return Readiness(check, service.ready.within, f"ready.{service.ready.condition}")
 
     return readiness
 
