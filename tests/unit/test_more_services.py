@@ -1,4 +1,4 @@
-"""What tuner makes of commands of hypercorn and waitress, and of Celery's to count what ends well."""
+"""What tuner makes of commands of hypercorn, waitress and FastAPI, and of Celery's to count what ends."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from tuner.bootstrap.configs import settings_of
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.service import ScriptSettings
 from tuner.config.settings import Settings
+from tuner.core.errors import ConfigError
 from tuner.reports.snippets import snippet
 
+from ..raising import raises
 from ..rollouts import rolled_out
+from ..wording import wording
 
 
 def typed(command: str, **more: str) -> Settings:
@@ -182,3 +185,25 @@ def test_snippets_of_the_servers_start_them_as_they_were_measured() -> None:
     assert rolled_out("waitress-serve app:app", "1x8").command[1] == "--threads=8"
     assert jobs.command == ("saq", "app.settings")
     assert any("concurrency = 8" in remark for remark in jobs.remarks)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["fastapi run app.py", "fastapi run --workers 3 -v", "python -m fastapi run", "env PORT=9 fastapi run"],
+)
+def test_fastapi_run_is_a_uvicorn_with_options_of_its_own(command: str) -> None:
+    found = service(command)
+
+    assert found.command[-1] == "--workers={processes}"
+    assert (found.programs, found.workers, found.threads) == ("one", "children-if-several", False)
+    assert found.ready is not None
+    assert not any(name.startswith("UVICORN_") for name in found.environment)
+    assert url(command) == ("http://127.0.0.1:9/" if "PORT" in command else "http://127.0.0.1:8000/")
+
+
+@pytest.mark.parametrize("command", ["fastapi dev app.py", "python -m fastapi dev"])
+def test_fastapi_dev_is_refused_as_other_reload_modes_are(command: str) -> None:
+    with raises(ConfigError, wording("services.fastapi-dev")):
+        service(command)
+    with raises(ConfigError, wording("services.fastapi-reload")):
+        service("fastapi run --reload app.py")

@@ -23,6 +23,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "arq": ("arq",),
     "celery": ("celery",),
     "dramatiq": ("dramatiq", "dramatiq-gevent"),
+    "fastapi": ("fastapi",),
     "gnocchi": ("gnocchi-metricd",),
     "granian": ("granian",),
     "gunicorn": ("gunicorn",),

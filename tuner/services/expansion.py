@@ -258,7 +258,8 @@ def _check_count(probe: Mapping[str, Any], feeder: Any) -> None:
 def _check(service: Service, command: Command, settings: Mapping[str, str], asked: Mapping[str, Any]) -> None:
     """Raise Unclear for a command that cannot be measured, or cannot be fed because a setting is missing."""
     for option, why in service.refused.items():
-        said_by = command.source(option)
+        is_option = option.startswith("-")
+        said_by = command.source(option) if is_option else option if option in command.words[1:2] else None
         if said_by is not None and said_by not in service.always.environment:  # tuner's value wins
             written = option if said_by == option else f"{said_by} ({option})"
             raise Unclear("command", f"has {written}: {why}")

@@ -331,7 +331,8 @@ class Service:
     package: str = ""  #: Python package whose version `Arguments.since` and *variables_since* require
     #: first version of the package that reads the variables of `Arguments`; older ones get the flags instead
     variables_since: tuple[int, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)  #: options that make a study impossible, and why
+    #: options, and subcommands, that make a study impossible, and why
+    refused: Mapping[str, str] = field(default_factory=dict)
     always: Arguments = field(default_factory=Arguments)  #: arguments of every form, such as unique names
     measuring_only: tuple[str, ...] = ()  #: variables and flags of *always* that production does not need
     #: advice for production, in addition to the layout: a sentence that may contain ``{threads}``

@@ -29,6 +29,7 @@ _NAMED = {
         workers=("-c", "--concurrency"), variables=("CELERY_WORKER_CONCURRENCY",), n_threads=None
     ),
     "dramatiq": _Named(("-p", "--processes"), ("-t", "--threads"), n_processes=None, n_threads=8),
+    "fastapi": _Named(("--workers",), (), (_WEB,)),
     "granian": _Named(("--workers",), ("--blocking-threads", "--runtime-threads"), ("GRANIAN_WORKERS",)),
     "gunicorn": _Named(("-w", "--workers"), ("--threads",), (_WEB,)),
     "huey": _Named(workers=("-w", "--workers")),
