@@ -86,6 +86,15 @@ def _positive(seconds: float) -> float:
     return seconds
 
 
+def _within_poll(seconds: float) -> float:
+    if seconds > _LONGEST_LIMIT_S:
+        raise ValueError("should be at most 24d")
+    return seconds
+
+
+#: poll(2) takes a time limit in milliseconds, of 31 bits: 24.8 days
+_LONGEST_LIMIT_S = 24 * 86400.0
+
 #: duration or 0: a duration, or `0s`
 Duration = Annotated[
     float,
@@ -94,6 +103,8 @@ Duration = Annotated[
 ]
 #: duration: a time above 0 with its units: `500ms`, `30s`, `10m`, `1h30m`
 LongerThanZero = Annotated[Duration, AfterValidator(_positive)]
+#: duration of at most 24d: a time above 0 and at most `24d`
+TimeLimit = Annotated[LongerThanZero, AfterValidator(_within_poll)]
 
 
 _PERCENT = re.compile(r"(?P<number>[0-9]*\.?[0-9]+)\s*(?P<percent>%?)")

@@ -18,6 +18,7 @@ from tuner.config.fields import (
     Name,
     Ratio,
     Section,
+    TimeLimit,
     as_value_error,
     nearest,
 )
@@ -71,7 +72,7 @@ class BrakeSettings(Section):
     command: Command | None = None
     every: LongerThanZero | None = None  #: Time between two runs of `command`; None: 10 s
     #: Time after which tuner kills a run of `command`; None: 10 s
-    timeout: LongerThanZero | None = None
+    timeout: TimeLimit | None = None
     #: Time for which a limit must be exceeded before tuner stops the service. If the limit `memory` is
     #: exceeded, tuner stops the service at once
     holds: Duration = 10.0
@@ -104,7 +105,7 @@ class HookSettings(Section):
     See the port ``Hooks``.
     """
 
-    timeout: LongerThanZero = 60.0  #: Time after which tuner kills a command
+    timeout: TimeLimit = 60.0  #: Time after which tuner kills a command
     #: Commands that tuner runs before the study. If a `before_study` command fails, the study stops
     before_study: Commands = ()
     after_study: Commands = ()  #: Commands that tuner runs after the study, before it prints the result

@@ -27,7 +27,7 @@ from tuner.adapters.load.traffic import MOST_OUTSTANDING, LoadFiles, Traffic
 from tuner.adapters.processes.pausing import PausedProcess
 from tuner.config.document import ConfigPath, check_file
 from tuner.config.feeders import FeederSettings, with_clients
-from tuner.config.fields import Count, LongerThanZero, WholeNumber, Word, nearest
+from tuner.config.fields import Count, TimeLimit, WholeNumber, Word, nearest
 from tuner.config.kinds import FeederSurroundings
 from tuner.config.request_fields import (
     NUMBER,
@@ -95,8 +95,8 @@ class HttpFeederSettings(FeederSettings):
     arrivals: Literal["poisson", "even"] | None = None
     #: Largest number of requests without an answer at the same time, if `rate` is set; None: 1000
     max_outstanding: Count | None = None
-    timeout: LongerThanZero = 30.0  #: Time limit for each answer. A request that takes longer has failed
-    wait: LongerThanZero = 60.0  #: Time limit for the first answer after the start of the service
+    timeout: TimeLimit = 30.0  #: Time limit for each answer. A request that takes longer has failed
+    wait: TimeLimit = 60.0  #: Time limit for the first answer after the start of the service
     seed: WholeNumber = 1  #: Seed for the random times between requests
     #: Whether tuner uses the address at which the service really listens, if `url` has another address
     find_address: bool = False

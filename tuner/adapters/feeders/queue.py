@@ -23,7 +23,7 @@ from tuner.adapters.queues.forms.message import BrokerAway, BrokerError, read_sa
 from tuner.adapters.queues.queue import Claim, MessageQueue, claim_of, hint_for
 from tuner.config.document import ConfigPath, check_file
 from tuner.config.feeders import FORMS_ON_RABBITMQ, FeederSettings, check_form, check_form_at
-from tuner.config.fields import Count, LongerThanZero, as_value_error
+from tuner.config.fields import Count, TimeLimit, as_value_error
 from tuner.config.kinds import FeederSurroundings
 from tuner.config.request_fields import BrokerUrl
 from tuner.core.domain.layout import Layout
@@ -61,7 +61,7 @@ class QueueFeederSettings(FeederSettings):
     sample: ConfigPath  #: File with recorded messages, written by `tuner sample`
     #: Number of messages that tuner keeps in the queue. auto: enough messages for 20 s of work
     depth: Count | Literal["auto"] = "auto"
-    timeout: LongerThanZero = 5.0  #: Time limit for each answer of the broker
+    timeout: TimeLimit = 5.0  #: Time limit for each answer of the broker
 
     @field_validator("sample")
     @classmethod

@@ -18,7 +18,7 @@ from tuner.adapters.provenance import interpreter_of
 from tuner.adapters.supervisord.config import Job
 from tuner.adapters.supervisord.sweep import RUN_ID
 from tuner.config.document import ConfigPath, check_file
-from tuner.config.fields import Count, LongerThanZero
+from tuner.config.fields import Count, TimeLimit
 from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
@@ -68,7 +68,7 @@ class CeleryProbeSettings(ProbeSettings):
     #: Number of Celery nodes that must answer; None: the number of processes that tuner starts
     nodes: Count | None = None
     #: Time limit for the answers of all Celery nodes
-    timeout: LongerThanZero = 2.0
+    timeout: TimeLimit = 2.0
 
     @property
     def servers(self) -> Mapping[str, str]:

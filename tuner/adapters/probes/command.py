@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Literal
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.adapters.processes.signals import ending_in_words, run_in_process_group
-from tuner.config.fields import Command, LongerThanZero
+from tuner.config.fields import Command, TimeLimit
 from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
@@ -130,7 +130,7 @@ class CommandProbeSettings(ProbeSettings):
 
     kind: Literal["command"]  #: Kind of probe
     command: Command  #: Command that prints the number of items finished so far
-    timeout: LongerThanZero = 2.0  #: Time after which tuner kills a run of `command`
+    timeout: TimeLimit = 2.0  #: Time after which tuner kills a run of `command`
 
     def build(self, settings: Settings, around: Surroundings) -> CommandProbe:
         """See `ProbeSettings`."""

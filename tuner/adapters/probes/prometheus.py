@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 from tuner.adapters.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.load.answer import FinalResponse
 from tuner.adapters.probes.polled import Counts, PolledCounting, own_port, polling
-from tuner.config.fields import LongerThanZero, Section
+from tuner.config.fields import Section, TimeLimit
 from tuner.config.kinds import PORT_FIELD, PORT_VARIABLE, FailedIncluded, ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
@@ -79,7 +79,7 @@ class PrometheusProbeSettings(MetricSettings, ProbeSettings):
     url: Annotated[str, AfterValidator(_http)]
     failed: MetricSettings | None = None  #: Metric that counts failed items
     failed_included: FailedIncluded = False  #: Whether the metric in `metric` also counts failed items
-    timeout: LongerThanZero = 2.0  #: Time limit to read the whole metrics page
+    timeout: TimeLimit = 2.0  #: Time limit to read the whole metrics page
 
     @property
     def has_own_port(self) -> bool:

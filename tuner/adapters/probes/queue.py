@@ -12,7 +12,7 @@ from tuner.adapters.queues.brokers import open_queue
 from tuner.adapters.queues.forms.message import BrokerError
 from tuner.adapters.queues.queue import Claim, MessageQueue, claim_of
 from tuner.config.feeders import FORMS_THAT_TELL_FAILED, FeederSettings
-from tuner.config.fields import LongerThanZero
+from tuner.config.fields import TimeLimit
 from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
@@ -31,7 +31,7 @@ class QueueProbeSettings(ProbeSettings):
 
     is_alone: ClassVar[bool] = True
     kind: Literal["queue"]  #: Kind of probe
-    timeout: LongerThanZero = 2.0  #: Time limit for each answer of the broker
+    timeout: TimeLimit = 2.0  #: Time limit for each answer of the broker
 
     def build(self, settings: Settings, around: Surroundings) -> QueueProbe:
         """See `ProbeSettings`."""

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from tuner.adapters.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, polling
 from tuner.adapters.queues.queue import hint_for
-from tuner.config.fields import LongerThanZero, Section
+from tuner.config.fields import Section, TimeLimit
 from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.config.request_fields import RedisUrl
 from tuner.core.domain.layout import Layout
@@ -94,7 +94,7 @@ class RedisProbeSettings(ProbeSettings):
     #: Number of all items that were added to the queue so far. tuner subtracts `count` from this number (only
     #: with `falls: yes`); None: nothing is added to the queue during a launch
     fed: TermSettings | None = None
-    timeout: LongerThanZero = 2.0  #: Time limit for each answer of Redis
+    timeout: TimeLimit = 2.0  #: Time limit for each answer of Redis
 
     @field_validator("fed")
     @classmethod

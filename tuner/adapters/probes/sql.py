@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.config.document import check_no_folder, from_config_folder
-from tuner.config.fields import LongerThanZero
+from tuner.config.fields import TimeLimit
 from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
@@ -62,7 +62,7 @@ class SqlProbeSettings(ProbeSettings):
     query: Annotated[str, Field(min_length=1)]
     #: Query that returns the number of items failed so far
     failed: Annotated[str, Field(min_length=1)] | None = None
-    timeout: LongerThanZero = 2.0  #: Time limit of each query
+    timeout: TimeLimit = 2.0  #: Time limit of each query
 
     @field_validator("url")
     @classmethod

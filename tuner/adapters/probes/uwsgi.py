@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 
 from tuner.adapters.bounded_socket import Bound, BoundedSocket, TooMuchError
 from tuner.adapters.probes.polled import Counts, PolledCounting, own_port, polling
-from tuner.config.fields import LongerThanZero
+from tuner.config.fields import TimeLimit
 from tuner.config.kinds import PORT_FIELD, PORT_VARIABLE, ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
@@ -45,7 +45,7 @@ class UwsgiProbeSettings(ProbeSettings):
     kind: Literal["uwsgi"]  #: Kind of probe
     #: Address of uWSGI's stats server, as in uWSGI's option `--stats`: HOST:PORT or a path
     stats: Annotated[str, AfterValidator(_stats_address)]
-    timeout: LongerThanZero = 2.0  #: Time limit for each answer of the stats server
+    timeout: TimeLimit = 2.0  #: Time limit for each answer of the stats server
 
     @property
     def has_own_port(self) -> bool:
