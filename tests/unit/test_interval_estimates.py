@@ -113,4 +113,13 @@ def test_a_layout_missing_from_a_good_block_is_put_right() -> None:
     got = estimate_throughputs(seen, fitted(seen), 0.95)
 
     assert got[0].mean == pytest.approx(15.0)
-    assert got[1].mean == pytest.approx(10.0 * sqrt(2))  # its one value, in a block as blocks are on average
+    assert got[1].mean == pytest.approx(15.0)  # as much in the block that it was in, so as much on average
+
+
+def test_means_are_in_the_ratio_of_the_effects_though_a_layout_missed_the_fast_blocks() -> None:
+    table = {0: (10.0, 11.0, 40.0), 1: (20.0, 22.0, 80.0), 2: (15.0, 16.5, 60.0)}
+    seen = [one for one in launches(table) if (one.layout, one.block) != (2, 2)]
+
+    got = [one.mean for one in estimate_throughputs(seen, fitted(seen), 0.95)]
+
+    assert got == pytest.approx([61 / 3, 122 / 3, 91.5 / 3])

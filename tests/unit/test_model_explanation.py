@@ -554,7 +554,7 @@ def test_the_layout_that_missed_the_slower_block_is_explained_with_the_corrected
     assert [one.layout for one in found.diagnoses] == [L1X2, Layout(2, 1), L1X1]
     assert [one.layout for one in corrected.diagnoses] == [Layout(2, 1), L1X2, L1X1]
     assert corrected.throughput_per_s == ranked
-    assert ranked[L1X2] == pytest.approx(200 / alone.length_s / 2**0.5)
+    assert ranked[L1X2] == pytest.approx(2 * ranked[L1X1])  # as in the block that both were in
     (of_one,) = (one for one in corrected.diagnoses if one.layout == L1X1)
     assert of_one.doubled == (L1X2, pytest.approx(ranked[L1X2] / ranked[L1X1]))
     (of_raw,) = (one for one in found.diagnoses if one.layout == L1X1)

@@ -243,3 +243,21 @@ def test_a_box_of_its_own_is_no_value_to_compare_by() -> None:
     seen = [Observation(0, 0, 0.0), Observation(1, 0, 1.0), Observation(1, 1, 1.0), Observation(2, 1, 2.0)]
 
     assert comparable(seen, {0: 0, 1: 1}, 3) is seen
+
+
+def test_a_layout_that_was_not_on_the_fast_box_has_the_mean_that_it_would_have_on_all_boxes() -> None:
+    level = {"slow": 1.0, "fast": 2.0}
+    rates = {
+        (layout, box, block): level[box] * share * (1.0 + 0.01 * block)
+        for layout, share in {A: 1.0, B: 2.0, C: 1.5}.items()
+        for box in level
+        for block in range(3)
+        if layout != C or box == "slow"
+    }
+
+    found = ranked(rates)
+
+    values = {layout: one.mean or 0.0 for layout, one in found.values.items()}
+    # 0.712 by the means of launches
+    assert values[C] / values[B] == pytest.approx(0.75, rel=0.01)
+    assert values[C] / values[B] == pytest.approx(found.of_best[C].ratio.mean)

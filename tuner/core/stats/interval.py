@@ -138,9 +138,10 @@ def estimate_throughputs(
     """Estimate throughput per second of each layout, with an interval for each layout by itself.
 
     The mean is the plain mean over the layout's launches; if it is missing in some blocks, it is corrected by
-    the other layouts in those blocks. The interval is for the mean over many launches and blocks like these:
-    drift of the host is part of it, which makes it wider than a comparison of layouts needs. It assumes that
-    blocks are a sample of the host's states; a study of a few hours is no such sample of a day.
+    the other layouts in those blocks (`_over_all_blocks`). The interval is for the mean over many launches
+    and blocks like these: drift of the host is part of it, which makes it wider than a comparison of layouts
+    needs. It assumes that blocks are a sample of the host's states; a study of a few hours is no such sample
+    of a day.
 
     Its variance is a sum of two mean squares, of blocks and of residuals, with degrees of freedom after
     Satterthwaite (1946). Residuals are pooled over layouts, or by each layout's *own* noise; blocks are
@@ -151,9 +152,9 @@ def estimate_throughputs(
             spread_with_blocks(fit, component, variance)
             for component, variance in zip(fit.components, fit.effect_variance, strict=True)
         ]
-        return estimate_with(launches, fit.effects, spreads, confidence)
+        return estimate_with(launches, fit, spreads, confidence)
     reaches = [_reach(fit, layout, own, drift, confidence) for layout in range(len(fit.effects))]
-    return _estimates(launches, fit.effects, reaches)
+    return _estimates(launches, fit, reaches)
 
 
 def _reach(
@@ -178,11 +179,14 @@ def _reach(
 
 def estimate_with(
     launches: Sequence[LaunchMean],
-    effects: Sequence[float],
+    fit: AdditiveFit,
     spreads: Sequence[tuple[float, float] | None],
     confidence: float,
 ) -> list[Estimate]:
-    """Estimate throughputs from *effects*, each with its variance and degrees of freedom in *spreads*."""
+    """Estimate throughputs from the effects of *fit*, with the variance and degrees of freedom in *spreads*.
+
+    The blocks of *fit* may be hosts, of which the blocks of *launches* are parts.
+    """
     reaches = [
         None
         if spread is None
@@ -191,29 +195,58 @@ def estimate_with(
         else 0.0
         for spread in spreads
     ]
-    return _estimates(launches, effects, reaches)
+    return _estimates(launches, fit, reaches)
 
 
 def _estimates(
-    launches: Sequence[LaunchMean], effects: Sequence[float], reaches: Sequence[float | None]
+    launches: Sequence[LaunchMean], fit: AdditiveFit, reaches: Sequence[float | None]
 ) -> list[Estimate]:
     """Return means with intervals of half width *reaches* on the logarithmic scale; None: no interval."""
-    n_layouts = len(effects)
-    total = [0.0] * n_layouts
-    log_total = [0.0] * n_layouts
-    n_of = [0] * n_layouts
-    for launch in launches:
-        total[launch.layout] += launch.throughput_per_s
-        log_total[launch.layout] += log(launch.throughput_per_s)
-        n_of[launch.layout] += 1
     estimates = []
-    for layout, (effect, reach) in enumerate(zip(effects, reaches, strict=True)):
-        mean = total[layout] / n_of[layout] * exp(effect - log_total[layout] / n_of[layout])
+    for mean, reach in zip(_over_all_blocks(launches, fit), reaches, strict=True):
         if reach is None or reach > BEYOND_NUMBERS:
             estimates.append(Estimate(mean))
         else:
             estimates.append(Estimate(mean, mean / exp(reach), mean * exp(reach)))
     return estimates
+
+
+def _over_all_blocks(launches: Sequence[LaunchMean], fit: AdditiveFit) -> list[float]:
+    """Return the throughput per second that each layout would have on average over all blocks.
+
+    The effects are means of logarithms, and an arithmetic mean is larger, the more its values differ. So the
+    factor between the two is that of the layout's launches, times that of all blocks, over that of the blocks
+    with its launches. A layout that was in all blocks has the plain mean of its launches. Without the last
+    two factors, a layout that ran only on one of two unequal hosts would seem slower than it is.
+    """
+    n_layouts = len(fit.effects)
+    total, log_total = [0.0] * n_layouts, [0.0] * n_layouts
+    blocks_of: list[list[int]] = [[] for _ in range(n_layouts)]
+    in_block: dict[int, list[float]] = defaultdict(list)
+    component_of: dict[int, int] = {}
+    for layout, block, per_s, *_ in launches:
+        total[layout] += per_s
+        log_total[layout] += (log_per_s := log(per_s))
+        blocks_of[layout].append(block)
+        in_block[block].append(log_per_s - fit.effects[layout])
+        component_of[block] = fit.components[layout]
+    level = {block: fsum(values) / len(values) for block, values in in_block.items()}
+    of_component: dict[int, list[float]] = defaultdict(list)
+    for block, component in component_of.items():
+        of_component[component].append(level[block])
+    of_all = {component: _log_excess(levels) for component, levels in of_component.items()}
+    means = []
+    for layout, (effect, blocks) in enumerate(zip(fit.effects, blocks_of, strict=True)):
+        beyond_own = of_all[fit.components[layout]] - _log_excess([level[block] for block in blocks])
+        n = len(blocks)
+        means.append(total[layout] / n * exp(effect - log_total[layout] / n + beyond_own))
+    return means
+
+
+def _log_excess(logs: Sequence[float]) -> float:
+    """Return the logarithm of the arithmetic mean over the geometric mean of values with these *logs*."""
+    middle = fsum(logs) / len(logs)
+    return log(fsum(exp(value - middle) for value in logs) / len(logs))
 
 
 def spread_with_blocks(fit: AdditiveFit, component: int, per_residual: float) -> tuple[float, float] | None:

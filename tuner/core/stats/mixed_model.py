@@ -148,11 +148,11 @@ def estimate_on_boxes(
             spread_with_blocks(fitted, fitted.components[layout], variance)
             for layout, variance in enumerate(fitted.effect_variance)
         ]
-        return estimate_with(launches, fitted.effects, spreads, confidence)
+        return estimate_with(launches, fitted, spreads, confidence)
     # The mean over hosts of their mean blocks is as uncertain as the mean of n_blocks blocks.
     n_blocks = table.n_boxes**2 / fsum(1 / n for n in table.within.n_blocks_of)
     per_value = fsum(one.variance for one in table.values) / len(table.values)
     spreads = [
         spread_over(table.within, n_blocks, of_boxes * per_value) for of_boxes in fitted.effect_variance
     ]
-    return estimate_with(launches, fitted.effects, spreads, confidence)
+    return estimate_with(launches, fitted, spreads, confidence)
