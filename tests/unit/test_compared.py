@@ -350,6 +350,19 @@ def test_the_page_has_all_of_it_and_no_text_of_a_study_is_more_than_text() -> No
     assert re.search("<td[^>]*>4x6</td>", page)
 
 
+def test_a_fleet_that_lost_its_fast_host_is_reported_to_have_other_hosts() -> None:
+    fleet = Provenance(host="stage-1", is_fleet=True)
+    before, after = (known(BEFORE, name=name, provenance=fleet) for name in ("before", "after"))
+    after = replace(after, study=replace(after.study, created_wall_s=before.study.created_wall_s))
+    windows = [replace(one, box=f"stage-{1 + one.block % 2}") for one in before.windows]
+    before = replace(before, windows=windows, ranking=rank(before.study, windows))
+
+    found = compare_studies(before, after, 0.95)
+
+    assert [(one.before, one.after) for one in found.differences] == [("stage-1, stage-2", "stage-1")]
+    assert compare_studies(before, before, 0.95).differences == ()
+
+
 def test_a_box_that_drifted_on_within_blocks_is_noted() -> None:
     found = changed({})
     text = " ".join(comparison_notes(replace(found, drifting=("after.tuner.db",))))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum, log
 from random import Random
 from typing import Literal
 
+from tuner.core.domain.fleet import is_fleet
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S
 from tuner.core.errors import ConfigError
-from tuner.core.planning.differences import Difference, differences
+from tuner.core.planning.differences import Difference, differences, shorten
 from tuner.core.planning.heteroscedastic_change import estimate_changes
 from tuner.core.ranking.anova import blocks_of
 from tuner.core.ranking.ranked import Ranking
@@ -176,13 +177,21 @@ def compare_studies(before: Known, after: Known, confidence: float) -> StudyComp
         before,
         after,
         confidence,
-        tuple(differences(before.study, after.study)),
+        (*differences(before.study, after.study), *_other_hosts((before, after), tallies)),
         figures,
         best,
         tuple(sorted(idle & in_both)),
         _why_lost(before.best, after, tallies[1], figures["throughput"]),
         drifting,
     )
+
+
+def _other_hosts(known: Sequence[Known], tallies: Sequence[Sequence[LaunchTally]]) -> Iterator[Difference]:
+    """Yield the hosts with valid launches, if a study is of a fleet and the hosts of the other differ."""
+    if any(is_fleet(one.study) for one in known):
+        before, after = (", ".join(sorted({one.block[0] for one in own})) for own in tallies)
+        if before != after:
+            yield Difference("hosts of the fleet", shorten(before), shorten(after))
 
 
 def _why_lost(

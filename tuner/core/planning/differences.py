@@ -52,14 +52,14 @@ def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]
     for name in sorted(names):
         one, other = made[0].get(name), made[1].get(name)
         if one != other and not (name == _FREQUENCY and _is_as_fast(one, other)):
-            yield Difference(name, _short(one), _short(other))
+            yield Difference(name, shorten(one), shorten(other))
     yield from _inner_threads(before, after)
     configs = [_in_effect(study) for study in (before, after)]
     for name in sorted({*configs[0], *configs[1]} - _TOLD_ALREADY):
         one, other = configs[0].get(name), configs[1].get(name)
         # Configs of different services differ everywhere, which adds no information.
         if one != other and (before.service == after.service or name.startswith("study.")):
-            yield Difference(f"config: {name}", _short(one), _short(other))
+            yield Difference(f"config: {name}", shorten(one), shorten(other))
 
 
 def _inner_threads(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]:
@@ -147,5 +147,6 @@ def _flat(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
         yield place, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _short(text: str | None) -> str | None:
+def shorten(text: str | None) -> str | None:
+    """Return *text* with at most `_MOST_SHOWN` characters."""
     return text if text is None or len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."
