@@ -147,6 +147,25 @@ def test_arrivals_that_were_few_by_luck_are_no_falling_behind(answered: float, i
     assert (wording("rank.answered-less-than-came", layouts="2x4") in result) is is_told
 
 
+@pytest.mark.parametrize(("n_good", "is_told"), [(1.0, False), (0.9, True)])
+def test_a_layout_that_missed_the_slow_block_is_behind_only_if_it_was_behind_its_own_rate(
+    n_good: float, is_told: bool
+) -> None:
+    taken = []
+    for window in windows(share=0.7):
+        assert window.requests is not None and window.requests.capacity_per_s is not None
+        layout, level = str(window.layout), 1.0 if window.block == 0 else 0.7
+        if layout == "1x1" or (layout == "1x8" and window.block > 0):
+            continue
+        rate = 0.7 * level * window.requests.capacity_per_s
+        n_done = round(60 * rate * (n_good if layout == "1x8" else 1.0))
+        taken.append(replace(window, n_done=n_done, requests=replace(window.requests, rate_per_s=rate)))
+
+    result = rendered("simple", rank(STUDY, taken))
+
+    assert (wording("rank.answered-less-than-came", layouts="1x8") in result) is is_told
+
+
 def test_at_the_rate_that_keeps_a_p95_it_is_reported_where_whole_windows_did_not() -> None:
     asked = replace(STUDY, config=StoredConfig('{"service": {"feeder": {"rate": "p95=100ms"}}}'))
     result = render_ranking(asked, rank(asked, windows(share=0.7)), "simple")

@@ -80,6 +80,8 @@ class RankedLayout:
     behind_ratio: float | None = None  #: least distance behind a claim's answer, as a share; None: unknown
     bound_by: tuple[What, ...] = ()  #: bottlenecks, most important first; empty: unknown
     latency: LatencySeen | None = None  #: None: unknown
+    #: items per request that was due at the rate, the geometric mean over launches; None: no rate
+    answered_ratio: float | None = None
     #: change of throughput during a launch, in means per hour; None: its launches give no estimate
     trend_per_h: Estimate | None = None
     memory_growth: MemoryGrowth | None = None  #: None: its launches are too short, or memory was not measured

@@ -318,6 +318,7 @@ def _row(
         items_per_cpu_s=per_cpu_s,
         verdict=verdict,
         latency=_latency(layout, [one.requests for one in own if one.requests is not None]),
+        answered_ratio=_geometric_mean([_answered_ratio(one) for one in own]),
         trend_per_h=trend_per_h,
         memory_growth=memory_growth,
         settled_load=mean_load_of_launches(one.mean_load for one in own),
@@ -344,6 +345,12 @@ def _latency(layout: Layout, launches: Sequence[Requests]) -> LatencySeen | None
         connections_per_worker=None if spread is None else spread.per_worker,
         starved_ratio=None if spread is None else spread.starved_ratio(layout.total_threads),
     )
+
+
+def _answered_ratio(launch: LaunchTally) -> float | None:
+    """Return the throughput of a launch as a share of the rate of its requests; None: there is no rate."""
+    rate_per_s = None if launch.requests is None else launch.requests.rate_per_s
+    return launch.n_done / launch.length_s / rate_per_s if rate_per_s else None
 
 
 def _mean_latency(values: Sequence[float | None]) -> float | None:
