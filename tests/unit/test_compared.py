@@ -363,6 +363,32 @@ def test_a_fleet_that_lost_its_fast_host_is_reported_to_have_other_hosts() -> No
     assert compare_studies(before, before, 0.95).differences == ()
 
 
+def on_two_hosts(one: Known, n_fast: int) -> Known:
+    """Its first blocks are of a host that is twice as fast, the others of another one."""
+    windows = [
+        replace(window, box="fast", n_done=2 * window.n_done)
+        if window.block < n_fast
+        else replace(window, box="slow")
+        for window in one.windows
+    ]
+    return replace(one, windows=windows, ranking=rank(one.study, windows))
+
+
+def test_hosts_that_share_the_blocks_in_another_way_are_no_change() -> None:
+    before = known(BEFORE, n_blocks=8, provenance=Provenance(is_fleet=True))
+
+    compared = compare_studies(on_two_hosts(before, 6), on_two_hosts(before, 2), 0.95)
+
+    for figure in compared.figures.values():  # CPU per item was 1.41
+        assert [one.ratio.mean for one in figure.layouts] == pytest.approx([1.0] * 4, abs=0.06)
+    found = compared.throughput
+    assert found.shared is not None
+    assert found.shared.mean == pytest.approx(1.0, abs=0.06)  # it was 0.71
+    (best,) = (one for one in found.layouts if one.layout == Layout(4, 6))
+    assert best.levels == pytest.approx([2600 / 600 * 2**0.5] * 2, rel=0.06)
+    assert best.ratio.mean == pytest.approx(best.levels[1] / best.levels[0])
+
+
 def test_a_box_that_drifted_on_within_blocks_is_noted() -> None:
     found = changed({})
     text = " ".join(comparison_notes(replace(found, drifting=("after.tuner.db",))))

@@ -153,7 +153,8 @@ def test_a_layout_that_missed_the_slow_block_is_behind_only_if_it_was_behind_its
 ) -> None:
     taken = []
     for window in windows(share=0.7):
-        assert window.requests is not None and window.requests.capacity_per_s is not None
+        assert window.requests is not None
+        assert window.requests.capacity_per_s is not None
         layout, level = str(window.layout), 1.0 if window.block == 0 else 0.7
         if layout == "1x1" or (layout == "1x8" and window.block > 0):
             continue

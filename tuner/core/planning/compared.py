@@ -17,7 +17,7 @@ from tuner.core.domain.requests import LONGEST_S
 from tuner.core.errors import ConfigError
 from tuner.core.planning.differences import Difference, differences, shorten
 from tuner.core.planning.heteroscedastic_change import estimate_changes
-from tuner.core.ranking.anova import blocks_of
+from tuner.core.ranking.anova import blocks_of, boxes_of_blocks
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.ranking.study_difference import Changes, Side, changes, ratio_within
 from tuner.core.search.recheck import Launched
@@ -232,7 +232,8 @@ def _side(known: Known, tallies: Sequence[LaunchTally], figure: Figure, idle: se
         for one in tallies
         if one.layout not in unknown and (value := values[one.launch]) is not None
     ]
-    return Side(launches, is_adaptive=known.study.strategy not in _FIXED)
+    box_of = boxes_of_blocks(tallies, block_of) if is_fleet(known.study) else {}
+    return Side(launches, is_adaptive=known.study.strategy not in _FIXED, box_of=box_of)
 
 
 def _value(launch: LaunchTally, figure: Figure) -> float | None:

@@ -6,7 +6,8 @@ Smyth 2004) of unknown width: if all are similar, the launches of all count for 
 unknowns (the width, the middle, the noise of the second study relative to the first) are weighed by their
 likelihood, and an interval is that of the resulting mixture of Student's t.
 
-Changes of the host between blocks are part of each layout's own noise here: blocks are not removed.
+Changes of the host between blocks are part of each layout's own noise here: blocks are not removed. In a
+fleet, so are the differences between hosts, but each host counts equally in the mean of a layout.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class _LaunchPair:
     """The launches of one layout in both studies."""
 
     n: tuple[int, int]
-    means: tuple[float, float]
-    squares: tuple[float, float]  #: sums of squared differences from the mean
+    means: tuple[float, float]  #: means over hosts
+    squares: tuple[float, float]  #: sums of squared differences from the mean of the launches
 
     @property
     def df(self) -> int:
@@ -83,20 +84,29 @@ def estimate_changes(before: Side, after: Side, confidence: float) -> Changes:
     return Changes(tuple(found), Estimate(exp(shared)), len(seen), n_blocks, confidence)
 
 
-def _values(side: Side) -> Mapping[Layout, list[float]]:
-    found: dict[Layout, list[float]] = defaultdict(list)
+def _values(side: Side) -> Mapping[Layout, dict[int, list[float]]]:
+    """Return the values of the launches of each layout, by host."""
+    found: dict[Layout, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for launch in side.launches:
-        found[launch.layout].append(launch.value)
+        found[launch.layout][side.box_of.get(launch.block, 0)].append(launch.value)
     return found
 
 
-def _launch_pair(before: Sequence[float], after: Sequence[float]) -> _LaunchPair:
-    means = (fsum(before) / len(before), fsum(after) / len(after))
-    squares = tuple(
-        fsum((value - mean) ** 2 for value in values)
-        for values, mean in zip((before, after), means, strict=True)
-    )
-    return _LaunchPair((len(before), len(after)), means, (squares[0], squares[1]))
+def _launch_pair(before: Mapping[int, Sequence[float]], after: Mapping[int, Sequence[float]]) -> _LaunchPair:
+    (n, mean, squares), (n_after, mean_after, squares_after) = (_summary(one) for one in (before, after))
+    return _LaunchPair((n, n_after), (mean, mean_after), (squares, squares_after))
+
+
+def _summary(of_hosts: Mapping[int, Sequence[float]]) -> tuple[int, float, float]:
+    """Return the number of launches, their mean over hosts, and the squares around their plain mean."""
+    values = [value for own in of_hosts.values() for value in own]
+    plain = _mean(values)
+    mean = _mean([_mean(own) for own in of_hosts.values()])
+    return len(values), mean, fsum((value - plain) ** 2 for value in values)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fsum(values) / len(values)
 
 
 def _parts(seen: Sequence[_LaunchPair]) -> list[_Part]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp, expm1, fsum, log1p, sqrt
 
 from tuner.core.domain.layout import Layout
@@ -37,6 +37,8 @@ class Side:
 
     launches: Sequence[Launched]
     is_adaptive: bool = False  #: whether earlier results determined the launches and their number
+    #: host of each block, whose hosts count equally, however many blocks each has; empty: one host
+    box_of: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,8 @@ class _Fitted:
     n_of: Mapping[Layout, int]
     n_blocks: int
     is_adaptive: bool
+    #: for each component, the level of the mean host, less that of the mean block
+    of_hosts: Mapping[int, float]
 
     @classmethod
     def of(cls, side: Side) -> _Fitted:
@@ -207,10 +211,13 @@ class _Fitted:
         blocks = {block: index for index, block in enumerate(dict.fromkeys(x.block for x in side.launches))}
         seen = [Observation(number[one.layout], blocks[one.block], one.value) for one in side.launches]
         n_of = Counter(one.layout for one in side.launches)
-        return cls(seen, fit(seen, len(number)), number, n_of, len(blocks), side.is_adaptive)
+        fitted = fit(seen, len(number))
+        box_of = {index: side.box_of.get(block, 0) for block, index in blocks.items()}
+        of_hosts = _levels_of_hosts(seen, fitted, box_of)
+        return cls(seen, fitted, number, n_of, len(blocks), side.is_adaptive, of_hosts)
 
     def effect(self, layout: Layout) -> float:
-        return self.fit.effects[self.number[layout]]
+        return self.fit.effects[self.number[layout]] + self.of_hosts[self.component(layout)]
 
     def component(self, layout: Layout) -> int:
         return self.fit.components[self.number[layout]]
@@ -248,6 +255,30 @@ class _Fitted:
         ]
         half = fsum(rows) / len(numbers) / 2
         return [max(0.0, row - half) for row in rows]
+
+
+def _levels_of_hosts(
+    seen: Sequence[Observation], fitted: AdditiveFit, box_of: Mapping[int, int]
+) -> dict[int, float]:
+    """Return the level of the mean host less that of the mean block, for each component.
+
+    A faster host often has more blocks in one study than in another, which is no change of its speed.
+    """
+    left: dict[int, list[float]] = defaultdict(list)
+    component_of: dict[int, int] = {}
+    for one in seen:
+        left[one.block].append(one.value - fitted.effects[one.layout])
+        component_of[one.block] = fitted.components[one.layout]
+    levels: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for block, values in left.items():
+        levels[component_of[block]][box_of[block]].append(fsum(values) / len(values))
+    found = {}
+    for component, by_host in levels.items():
+        hosts = [fsum(own) / len(own) for own in by_host.values()]
+        blocks = [level for own in by_host.values() for level in own]
+        is_one = len(hosts) == 1
+        found[component] = 0.0 if is_one else fsum(hosts) / len(hosts) - fsum(blocks) / len(blocks)
+    return found
 
 
 def _joined_layouts(common: Sequence[Layout], pair: Sequence[_Fitted]) -> list[Layout]:
