@@ -80,20 +80,20 @@ def expand_service(
     names = [form.name for form in forms]
     cautions: dict[str, str] = {}
     warn = cautions.__setitem__
-    of_queue = _queue_additions(service, user.command, asked)
-    if of_queue != Arguments():
-        warn(*describe_queue(service.name, _added_by(of_queue)))
     everything = {**environment, **user.variables}
-    if any(form.without_gil for form in forms) and around.gil_is_off(started, everything):
-        forms = [form.without_gil or form for form in forms]
-        if any(form.workers == "threads" for form in forms):
-            warn(*workers_are_threads(service.name))
-    section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
     always = service.always
     if always.since or service.variables_since:
         version = around.version_of(service.package, started, everything)
         always = Arguments() if version < always.since else always
         user = replace(user, needs_flags=user.needs_flags or () < version < service.variables_since)
+    of_queue = _queue_additions(service, user.command, asked)
+    if of_queue != Arguments():
+        warn(*describe_queue(service.name, _added_by(of_queue, user)))
+    if any(form.without_gil for form in forms) and around.gil_is_off(started, everything):
+        forms = [form.without_gil or form for form in forms]
+        if any(form.workers == "threads" for form in forms):
+            warn(*workers_are_threads(service.name))
+    section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
     if variants is None and (file := user.command.file) is not None:
         for option in sorted(file.unclear & service.warned_if_computed.keys()):
             instead = service.warned_if_computed[option]
@@ -307,11 +307,11 @@ def _queue_additions(service: Service, command: Command, asked: Mapping[str, Any
     return service.queue_arguments(escape_fields(str(queue)))
 
 
-def _added_by(additions: Arguments) -> str:
-    """Return the variables and options that name the queue, as they are typed."""
-    return ", ".join(
-        [f"{name}={value}" for name, value in additions.environment.items()] + [*additions.flags]
-    )
+def _added_by(additions: Arguments, user: _User) -> str:
+    """Return the variables or options that name the queue, as they are typed."""
+    variables = tuple(f"{name}={value}" for name, value in additions.environment.items())
+    is_by_flags = user.needs_flags or additions.by_flags(user.command)
+    return ", ".join((additions.flags or variables) if is_by_flags else variables)
 
 
 def _words(command: Any) -> tuple[str, ...]:

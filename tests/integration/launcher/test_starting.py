@@ -131,9 +131,8 @@ def test_a_program_that_does_not_know_an_option_starts_in_no_layout(
 
     assert isinstance(error, ConfigError) == is_in_both
     if is_in_both:
-        assert error.problem == wording(
-            "launch.option-unknown-in" if environment else "launch.option-unknown"
-        )
+        in_variable, in_command = wording("launch.option-unknown-in"), wording("launch.option-unknown")
+        assert error.problem == (in_variable if environment else in_command)
         assert error.hint == wording("launch.option-unknown-hint")
 
 

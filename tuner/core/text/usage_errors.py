@@ -25,7 +25,7 @@ def rejected_option(how: str, output: str) -> str | None:
 
     Args:
         how: how it ended ("exit status 2").
-        output: what it printed since its start.
+        output: its output since its start.
     """
     if not any(re.match(rf"{status}\b", how) for status in _STATUSES):
         return None
