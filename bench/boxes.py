@@ -1,20 +1,20 @@
-"""How often what is said of several boxes is wrong, by simulation.
+"""Error rates of the statements about several hosts, by simulation.
 
     python bench/boxes.py [--studies 2000] [--seed 1]
 
-Each line is one kind of study, of layouts that are all alike on average over all boxes there might be;
-figures in %. Normal noise on the logarithmic scale: of each launch, of each block of a box (drift), of each
-box (its level), and of each layout on each box (apart).
+Each line is one kind of study, with layouts that are equally fast on average over all possible hosts. Figures
+are in %. Noise is normal on the logarithmic scale: of each launch, of each block of a host (drift), of each
+host (its level), and of each layout on each host (the host-by-layout interaction).
 
-- "false": studies in which any pair of layouts is called different, for boxes like these (claimed: 5);
-  beside it "one box": the same by the noise of launches alone, as of blocks on one box; and "tested": as one
-  box unless a test at 25 % shows that layouts are apart, as boxes like these where it does.
-- "wide": half of a difference's interval, the mean; beside it the same of one box.
-- "values": 95 % intervals that hold what a layout gives on these very boxes, on average.
-- "levels": studies in which all intervals of boxes' levels hold the truth together.
-- "between", "apart": studies in which the interval of that standard deviation holds the truth.
-- "shown": studies in which layouts are said to be apart. "lost": studies in which any layout is said to win
-  on one box and collapse on another (margin 2 %).
+- "false": studies that call any two layouts different on hosts like these (goal: at most 5). "one box" uses
+  only the noise of launches, as for blocks on one host. "tested" does the same unless a test at 25 % shows an
+  interaction.
+- "wide": the mean half width of the interval of a difference, and the same for "one box".
+- "values": 95 % intervals that contain the mean throughput of a layout on these hosts.
+- "levels": studies in which the intervals of all hosts' levels contain the true levels.
+- "between", "apart": studies in which the interval of that standard deviation contains the true value.
+- "shown": studies that report an interaction. "lost": studies that report a layout which is best on one host
+  and far behind on another (margin 2 %).
 """
 
 from __future__ import annotations

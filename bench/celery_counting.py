@@ -1,6 +1,6 @@
-"""What counting a finished task costs a Celery node: ``.venv-services/bin/python bench/celery_counting.py``.
+"""Cost of counting one finished task of Celery: ``.venv-services/bin/python bench/celery_counting.py``.
 
-Tasks that do nothing, through Celery's own tracer, with tuner's module and without it, in pairs.
+Empty tasks run through Celery's own tracer, with and without tuner's module, in pairs.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""How often what `tuner compare` says of two studies holds, by simulation.
+"""Error rates of `tuner compare`, by simulation.
 
     python bench/compare.py [--studies 2000] [--races 200] [--seed 1] [--processes N]
 
-Each line is one kind of pair of studies in which nothing changed. Figures are the share of pairs, in %, in
-which the nominal 95 % intervals hold the truth: of the change that all layouts share, of every layout's whole
-change at once, of every layout's change beside the others at once. 100 less the last two is how often a
-change is found that is not there. "reach" is the median of how far the intervals go, in %. "told" is how
-often it is noted that the box of a study drifted on within blocks, so that "shared" may be too narrow.
+Each line is one kind of pair of studies without any change between them. Figures are the share of pairs, in
+%, in which the nominal 95 % intervals contain the truth: that of the change that all layouts share, those of
+the whole changes of all layouts, and those of all layouts' changes relative to the others. 100 minus one of
+the last two is the rate of false changes. "reach" is the median half width of the intervals, in %. "told" is
+the share of pairs with a note that the host drifted within blocks, so that the shared interval may be too
+narrow.
 
-Races are tuner's own, on its own suites, with the drift of those: what they measured, and how often, is
-chosen by what they saw.
+Races are those of tuner, on its own suites with their drift. Their measurements depend on earlier results.
 """
 
 from __future__ import annotations

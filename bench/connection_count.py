@@ -1,9 +1,9 @@
-"""CPU of counting the connections of each worker once, compared with reading the kernel's table of them.
+"""CPU of counting the connections of each worker, compared with reading the kernel's table of connections.
 
     python bench/connection_count.py [--rounds 15]
 
-The load generator counts about once a second, and sends nothing meanwhile. The table takes the longer, the
-more memory the host has. Both ways take turns; the ratio is that of their medians.
+The load generator counts about once a second, and sends nothing during the count. Reading the table takes
+longer on hosts with more memory. The two ways alternate; the ratio is that of their medians.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What it costs to count one item, and to read what everybody counted; all in one run, turn by turn.
+"""Cost of counting one item, and of reading all counters, in interleaved runs.
 
     python bench/counter.py [--rounds 41] [--items 20000]
 
-Each way of counting lives in a process of its own, because prometheus_client chooses its mode when imported.
-They take turns, so that what disturbs the box disturbs all of them. Figures are medians over the turns.
+Each way of counting has a separate process, because prometheus_client chooses its mode when it is imported.
+The ways alternate, so that a disturbance of the host affects all of them. Figures are medians over rounds.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Whether what is counted is what was finished: a probe's count of windows beside the items' own times.
+"""Counts of probes, compared with the recorded end time of each item.
 
     python bench/counts.py [CASE ...] [--services .venv-services] [--windows 6] [--window 10]
 
-The cases are those of `probes.py`, and `rabbitmq-page`: RabbitMQ's own page for Prometheus. Each item keeps
-when it was finished, in a file, by the clock that the probe's readings are taken by. It needs `make
-services`, redis-server, and rabbitmq-server for its cases.
+The cases are those of `probes.py`, and `rabbitmq-page`, the Prometheus page of RabbitMQ. Each item appends
+its end time to a file, on the clock of the probe's readings. The bench needs `make services`, redis-server,
+and rabbitmq-server for its cases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the crash processor costs beside its work: claims per second, start-up, and the shares of an item.
+"""Cost of the crash processor in addition to its work: claims per second, start-up, and the parts of an item.
 
 python bench/crash_processor.py [--seconds 3] [--processes 24]
 """

@@ -1,18 +1,19 @@
-"""How often the race calls one of identical layouts better, and how soon it finds a true difference of 5 %.
+"""Rate of false winners among identical layouts, and the time until a true difference of 5 % is found.
 
     python bench/false_winners.py [SUITE ...] [--studies 1000] [--kind strict] [--seed 1] [--processes N]
 
-Each line is one of tuner's own suites in one setting of the box. Of a study's looks (after every block) all
-count, not the last one only. Without a SUITE: two-same, identical and two-differ, each in every setting.
-Settings two-kinds (5 of 12 launches are 20 % slower) and own-noise (half of the layouts are three times as
-noisy) break what the race assumes: that all layouts scatter alike, and launches are of one kind.
+Each line is one of tuner's own suites in one setting of the host. A study counts as false if any of its looks
+(one after every block) is false, not only the last one. The default suites are two-same, identical and
+two-differ, each in every setting. The settings two-kinds (5 of 12 launches are 20 % slower) and own-noise
+(half of the layouts have three times the noise) break assumptions of the race: that all layouts have the same
+noise, and that all launches are of one kind.
 
-- "false" is the share of studies in which, at any look, a measured layout is not among the ties of the one
-  that is named although it is truly as good (claimed: 5 % at most); "at its end" at the last look alone.
-- "right" is the share of answers whose layout is truly within the margin of the best.
-- "ends" is the mean number of windows; "no answer" the share that had none at 2000.
-- "in 60" is the share that names the better of two layouts 5 % apart, as an answer, within 60 windows (of
-  ten minutes, one per launch); a test of a size fixed beforehand needs 48 for a power of 90 %.
+- "false" is the share of studies that call a layout worse than the named one at any look, although it is as
+  good (goal: at most 5 %). "at its end" is the same for the last look.
+- "right" is the share of answers whose layout is within the margin of the best.
+- "ends" is the mean number of windows. "no answer" is the share of studies without an answer at 2000 windows.
+- "in 60" is the share of studies that name the better of two layouts 5 % apart within 60 windows (10 minutes
+  each, one per launch). A test of fixed size needs 48 windows for a power of 90 %.
 Intervals are Wilson's, 95 %.
 """
 

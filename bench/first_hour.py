@@ -1,15 +1,15 @@
-"""The first hour with tuner: how soon somebody who types one command sees something, and whether it is right.
+"""The first hour of a new user: the time until the first results, and whether these are right.
 
     python bench/first_hour.py [SERVICE/KIND ...] [--at-once 1] [--into RESULTS.json]
 
-Each service of `SERVICES` below is run as its user would, by `tuner grid` without options. Its application is
-one of `truth.py`, so the best layouts are known by arithmetic. The table has: seconds until the first
-estimate of how long it takes, seconds until the provisional ranking, the longest time without a line, and
-whether the layouts that the ranking calls perhaps the best hold one whose ideal is within 5 % of the highest
-ideal among the layouts measured. Then tuner is interrupted, as with Ctrl-C. About ten minutes a service;
-items that wait need no core, and may run at once. It needs `make services`, redis-server and a C compiler.
+The bench runs `tuner grid` without options for each service in `SERVICES`. The applications are those of
+`truth.py`, so the best layouts are known by arithmetic. The table has the seconds until the first estimate of
+the duration, the seconds until the provisional ranking, the longest time without a new line, and whether one
+of the layouts that may be the best has an ideal throughput within 5 % of the highest ideal of all measured
+layouts. Then the bench interrupts tuner, like Ctrl-C. A service takes about ten minutes; services whose items
+only wait may run at the same time. The bench needs `make services`, redis-server and a C compiler.
 
-The bars: an estimate within 15 s, a ranking within 10 minutes, 11 of 12 right.
+Bars: an estimate within 15 s, a ranking within 10 minutes, 11 of 12 rankings right.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""How much sooner several boxes give the answer that one gives; what deciding for many costs.
+"""Time that several hosts save, and the CPU of the strategy on many hosts.
 
     python bench/fleet.py [SUITE ...] [--boxes 2 4 8] [--strategies race all] [--kinds strict calibrated]
                           [--studies 20] [--level 0.05] [--spread 0] [--plan 1000] [--seed 1]
                           [--processes N] [--json]
 
-SUITE is a suite's JSON file or one of tuner's own (`docs/method/replay.md`), else `curve` and `ties`. Boxes
-are simulated event by event: each has noise and drift of its own, a level of its own (a standard deviation of
---level) and, with --spread, something of its own with each layout. Each study is led on one box and on so
-many, on the same surface; a race until its answer may be claimed (what is under way then is not waited for),
-a grid until all of its blocks are done. "of ideal": the hours on one box, over the boxes and the hours on
-them, by medians and by means. "right": the answer is within the margin of the truth of boxes on average; in
-brackets Wilson's 95 %. Bars: `all` 0.9 of ideal; `race` 0.85 on 2, 0.75 on 4, 0.6 on 8.
+SUITE is a suite's JSON file or the name of one of tuner's own (`docs/method/replay.md`); the default is
+`curve` and `ties`. Hosts are simulated event by event. Each host has its own noise, drift and level (standard
+deviation --level) and, with --spread, an interaction with each layout. Each study runs on one host and on
+several, on the same surface: a race until it has an answer (launches in progress are not awaited), a grid
+until all blocks are complete. "of ideal" is the time on one host, divided by the number of hosts and by the
+time on them, for medians and means. "right": the answer is within the margin of the best, on average over
+hosts; in brackets Wilson's 95 % interval. Bars: `all` 0.9 of ideal; `race` 0.85 on 2, 0.75 on 4, 0.6 on 8.
 
---plan: a grid of one block for each of so many boxes, and a race on them: the CPU seconds that the strategy
-takes for each second of the study (bar: 0.1), asked how much is left every 30 s as a coordinator asks it.
+--plan measures the CPU seconds of the strategy per second of a study on that many hosts (bar: 0.1): for a
+grid of one block per host, and for a race. The remaining time is requested every 30 s, as a coordinator does.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What `tuner box` takes of the box it stands on, between launches and while one runs.
+"""Cost of `tuner box` on its host, between launches and during a launch.
 
     python bench/fleet_box.py [--seconds 60] [--repeats 5] [--json]
 
-A scheduler, a box and a study of the built-in service on loopback, each as somebody types it, once with keys
-(TLS) and once without. Shares are CPU seconds of `tuner box` alone over seconds: the launch is a process of
-its own. Then launches of windows of five seconds, one after the other: from the end of each to the start of
-the next.
+A scheduler, a box and a study of the built-in service run on loopback, as a user would start them, with keys
+(TLS) and without. Shares are the CPU seconds of `tuner box` per second, without the launch, which is a
+separate process. Then the bench measures the time from the end of each launch to the start of the next one,
+for launches with windows of five seconds.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What Dask takes of a coordinator's box, with so many boxes: scheduler and coordinator's end.
+"""Cost of Dask on a coordinator's host with many hosts: CPU of the scheduler and of the coordinator.
 
     python bench/fleet_scheduler.py [--boxes 10 100 1000] [--seconds 120] [--processes 4] [--json]
 
-The scheduler is `tuner fleet scheduler`, the coordinator's end the one of `tuner grid --fleet`, both as they
-are; boxes are the workers of `tuner box`, many in a process, and open connections of their own on loopback.
-A launch is simulated and told at the pace of a real one: 30 s of warm-up and a window of ten minutes, with
-all that a real launch tells in between. They begin spread over one length of a launch, so that the seconds
-looked at are like any other ones. Shares are CPU seconds over seconds, and say nothing of the boxes' side.
+The scheduler is `tuner fleet scheduler`, and the coordinator's part is that of `tuner grid --fleet`. Hosts
+are workers of `tuner box`, many in one process, each with its own connections on loopback. A launch is
+simulated, and reported at the pace of a real launch: 30 s of warm-up and a window of ten minutes, with all
+reports in between. The first launches are spread over the length of a launch, so that the measured seconds
+are typical. Shares are CPU seconds per second, without the CPU on the hosts.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""How long a race says it still takes at most, beside what it then took.
+"""Forecasts of the remaining time of a race, compared with the time that it took.
 
     python bench/forecast.py [SUITE ...] [--kind strict] [--studies 30] [--seed 1] [--processes N] [--json]
 
-SUITE is a suite's JSON file or one of tuner's own (`docs/method/replay.md`); `ties`, `slippage` and
-`curve` without any. Each study is led to its end, then again, and asked when a tenth, a quarter, half and
-three quarters of its launches were made. "told" is the share of studies that had an answer by then (early
-nobody can tell, or only that it is more than is followed); "held" the share of these that took no longer, to
-be nine in ten, in brackets Wilson's 95 %; "told/taken" how many times too long it was: the median, and what
-nine of ten do not exceed. Last: the seconds that it takes to work it out.
+SUITE is a suite's JSON file or the name of one of tuner's own (`docs/method/replay.md`); the default is
+`ties`, `slippage` and `curve`. Each study runs to its end, and then again, with a forecast after a tenth, a
+quarter, half and three quarters of its launches. "told" is the share of studies with a forecast at that
+moment. "held" is the share of these that took no longer than forecast (goal: nine in ten), in brackets
+Wilson's 95 % interval. "told/taken" is the forecast divided by the time taken: the median and the 90 %
+quantile. The last figure is the time in seconds to compute a forecast.
 """
 
 from __future__ import annotations

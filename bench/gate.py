@@ -1,11 +1,11 @@
-"""What it costs to switch from one resident layout to another: one launch is frozen, another one continues.
+"""Cost of switching from one resident launch to another: one is frozen, the other continues.
 
     python bench/gate.py [--processes 24] [--threads 2] [--switches 200] [--idle] [--way version-2,signals]
 
-The workers compute, each thread for itself, so that all of them run when they are frozen; with --idle they
-wait. A thread that waits for a core stops once it gets one, so it takes long with more threads than cores.
-A switch freezes one launch and thaws the other. The times are medians, with the 95th percentile; the CPU is
-that of this process, which does what tuner does.
+Each thread of the workers computes all the time, so that all of them run when they are frozen; with --idle
+they wait. A thread that waits for a core stops only once it gets one, so a switch takes longer with more
+threads than cores. Times are medians, with the 95th percentile. CPU is that of this process, which does the
+work of tuner.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How right the time that threads wait for the GIL is, and what looking costs, on cases that are known.
+"""Accuracy of the measured time that threads wait for the GIL, and its cost, on known cases.
 
     python bench/gil_waits.py [--seconds 30] [--repeats 3]
 
-Of threads that never sleep and compute in Python (or hold the GIL in C), one has it, the others wait: a
-part of (T - 1) / T of their time. Threads that sleep, or compute in C without it, do not wait. Each case runs
-alone, cases in turn; the figure is the median over repeats of the mean of a run, beside the largest error of
-a run. What looking costs is CPU of this process, over the worker's.
+Of T threads that never sleep and compute in Python (or hold the GIL in C), one has the GIL and the others
+wait: (T - 1) / T of their time. Threads that sleep, or compute in C without the GIL, do not wait. Cases run
+one at a time. The figure of a case is the median over repeats of the mean of a run, with the largest error of
+a run. The cost is the CPU of this process, as a share of the worker's CPU.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Do Gnocchi's parallel operations pay beside workers? Eight metrics of one sack, by a loop and by pools.
+"""Gain of Gnocchi's parallel operations for eight metrics of one sack: a loop compared with pools.
 
     python bench/gnocchi_pools.py [--metrics 8] [--rounds 40] [--operations 1,4,8] [--beside 0]
                                   [--services .venv-services]
 
-One process handles one measure of each metric by Gnocchi's own code: read the series, aggregate, write. Its
-parallel operations change from one time to the next, by turns. PostgreSQL has the index, Redis what waits,
-files the aggregates; both servers are the tests' own and have to be installed, Gnocchi by `make services`.
-With --beside so many processes compute meanwhile: a busy box.
+One process handles one measure of each metric with Gnocchi's own code: read the series, aggregate, write. The
+number of parallel operations alternates. PostgreSQL contains the index, Redis the waiting measures, and files
+the aggregates. Both servers are started by the bench and must be installed; `make services` installs Gnocchi.
+With --beside N, N other processes compute meanwhile, as on a busy host.
 """
 
 from __future__ import annotations

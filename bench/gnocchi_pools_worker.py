@@ -1,9 +1,9 @@
-"""Handles the measures of one sack by Gnocchi's own code, again and again: `gnocchi_pools.py` says what for.
+"""Worker of `gnocchi_pools.py`: handles the measures of one sack repeatedly with Gnocchi's own code.
 
     python bench/gnocchi_pools_worker.py METRICS ROUNDS N,N,... --config-file gnocchi.conf
 
-Prints a line for each time: parallel operations, seconds, CPU seconds of this process. Run by the Python that
-has gnocchi, whose index and sacks were made by gnocchi-upgrade.
+It prints a line for each round: parallel operations, seconds, and CPU seconds of this process. The Python
+must have gnocchi; gnocchi-upgrade must have created the index and the sacks.
 """
 
 from __future__ import annotations

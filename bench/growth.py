@@ -1,21 +1,19 @@
-"""Grids that grow: how often a strict race over the layouts that scouts chose names one beyond its margin.
+"""Error rate of strict races over grids that scouts have enlarged.
 
     python bench/growth.py [CASE ...] [--studies 1000] [--seed 1] [--processes N]
 
-Each study is a whole one: scouts walk from the edge of the grid of 4 cores, nobody knows a bottleneck, so the
-measured gain alone decides; the grid grows; a strict race measures what it has become. *Right*: what it names
-is within 2 % of the best of the grown grid, where 95 % is claimed. The services are made to be hard:
+Each study is complete: scouts walk from the edge of the grid of 4 cores without a known bottleneck, so only
+the measured gain decides; the grid grows; a strict race measures the grown grid. *Right*: the named layout is
+within 2 % of the best of the grown grid (goal: 95 %). The services are difficult:
 
-- step: each doubling gives exactly 5 % more, so that every step of the walk is a coin that falls by the very
-  noise of throughput; of the layouts of as many threads two lie just outside the margin (1.02 of it).
-- level: more threads give nothing, so that a grid that grows does so by luck alone; again two rivals at the
-  margin, for each number of threads.
+- step: each doubling gives exactly 5 % more, so that noise alone decides each step of the walk. For each
+  number of threads, two layouts are just outside the margin (by a factor of 1.02).
+- level: more threads give nothing, so that a grid grows only by chance; again with two such rivals.
 - drift: as step, on a host that drifts by 6 %.
-- knee: services that wait, of random waits, layouts' own deviations 2 %.
+- knee: services that wait, with random waits; layouts deviate by 2 %.
 
-*Fixed*: the same race over the grid that was reached most often, typed by hand. *Counted*: the scouts'
-windows are shown to the race as well, which tuner does not do. Both of step and level. Intervals are
-Wilson's, 95 %.
+*Fixed* is the same race over the most frequent grown grid, given as an option. *Counted* is a race that also
+uses the scouts' windows, which tuner does not do. Both are of step and level. Intervals are Wilson's, 95 %.
 """
 
 from __future__ import annotations

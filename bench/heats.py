@@ -1,16 +1,16 @@
-"""Two layouts compared in slices and one after the other, in the same time: how far the ratios scatter.
+"""Noise of the ratio of two layouts in slices and one after the other, for the same time.
 
     python bench/heats.py [STUDY.yaml | --service NAME] [--layouts LAYOUTS] [--counted 8]
         [--repeats 30] [--neighbour SEED]
 
-Each repetition measures the layouts both ways, in random order: as one heat, and each in a launch alone.
-Windows alone are longer by what the heat skips, so both ways take equally long. The first table has the
-throughput of each layout both ways, which must be the same, and its ratio with a 95 % interval. The second
-has, for each pair of layouts, the standard deviation of the logarithm of their ratio in both ways, the
-quotient of the two, and the mean ratios with their 95 % intervals. With `--neighbour` a program of that
-seed disturbs the host (neighbour.py). Without STUDY.yaml the service is the built-in crash processor.
-`--service "celery threads"` is a name of truth_services.py; its item computes for `--python` seconds and
-waits for `--wait` seconds. It needs `make services`, and redis-server for queue workers.
+Each repetition measures the layouts both ways, in random order: as one heat, and each in a separate launch.
+Separate windows are longer by the time that the heat skips, so both ways take equally long. The first table
+has the throughput of each layout both ways, which must be equal, and their ratio with a 95 % interval. The
+second table has, for each pair of layouts, the standard deviation of the logarithm of their ratio both ways,
+the quotient of the two, and the mean ratios with 95 % intervals. With `--neighbour`, a program (neighbour.py)
+disturbs the host. Without STUDY.yaml, the service is the built-in crash processor. `--service "celery
+threads"` is a name in truth_services.py; its item computes for `--python` seconds and waits for `--wait`
+seconds. It needs `make services`, and redis-server for queue workers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What the load generator can send, and the CPU it takes for it, beside wrk on the same server; turn by turn.
+"""Capacity of the load generator and its CPU per request, compared with wrk on the same server.
 
     python bench/http_load.py [--rounds 7] [--seconds 3] [--connections 16]
 
-The server is a trivial one on asyncio in a process of its own, which answers without reading what it is asked
-for. Generators take turns, so that what disturbs the box disturbs all; ratios are of neighbouring turns. Ours
-is measured from its first answer on, wrk with its start. wrk is left out when it is not installed.
+The server is a small asyncio program in a separate process, which answers without reading the request.
+Generators alternate, so that a disturbance of the host affects both; ratios are those of consecutive rounds.
+tuner's generator is measured from its first answer, wrk from its start. The bench omits wrk if it is not
+installed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""A numpy service whose library starts threads of its own: what the default costs, and what the axis finds.
+"""Cost of the threads that a numpy library starts by default, and the result of comparing their number.
 
     python bench/inner_threads.py [--window 10] [--repeats 4] [--omp default,1]
 
-The service is inner_threads_worker.py. Every layout with every value of the axis is measured first, so many
-times: that is the truth. The warnings that a study prints are shown with it: *flagged* is how many of the
-layouts whose libraries may start threads it warned of. Then a race is asked for the best combination within
-2 %, and what its answer loses is taken from the truth. Other processes on the host do not void a window here,
-so what they take is noise.
+The service is inner_threads_worker.py. First, every layout is measured with every value of the axis several
+times: these means are the truth. *flagged* is the number of layouts with a warning, of those whose libraries
+may start threads. Then a race finds the best combination within 2 %, and the table has the loss of its answer
+relative to the truth. Windows are valid on a busy host here, so other processes add noise.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A numpy service as people write them: threads that multiply matrices, and wait after each item.
+"""A typical numpy service: threads that multiply matrices, and wait after each item.
 
     python inner_threads_worker.py THREADS
 
-OpenBLAS computes the products, in as many threads as its variables say.
+OpenBLAS computes the products, in the number of threads that its variables set.
 """
 
 from __future__ import annotations

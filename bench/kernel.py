@@ -1,12 +1,12 @@
-"""What the kernel takes for what tuner asks of it: a cgroup of a launch's own, and filters of system calls.
+"""Kernel cost of a launch's cgroup and of filters of system calls.
 
     python bench/kernel.py [--rounds 11]
 
-A byte goes to and fro between two processes on one core, in the cgroup that they are in and in one below it,
-by turns; that one is made for this, where it may be made, and removed. `getppid` is called in a loop by
-processes with no filter, with one, with seven, and with one that looks through 300 calls, by turns. Figures
-are medians of CPU time, which a busy box disturbs less; a filter stays with its process, so each turn has
-new ones.
+Two processes on one core pass a byte to each other, in the current cgroup and in one below it, alternately.
+The bench creates the lower cgroup if the host permits it, and removes it. Processes with no filter, with one,
+with seven, and with one of 300 calls run `getppid` in a loop, alternately. Figures are medians of CPU time,
+which a busy host changes less than elapsed time. A filter stays with its process, so each round has new
+processes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""kill -9 at random moments of a study in slices: what is left running or frozen, and what the file keeps.
+"""Remains of a study in slices after kill -9 at a random moment: processes, and the content of the file.
 
     python bench/kills.py [--n 200] [--seed 1] [--longest 25]
 
-Each time a study of three layouts is started whose workers only sleep. After a random time a random victim is
-killed: tuner, a supervisord or a guardian. If tuner lives, it gets Ctrl-C twice. The table counts, for each
-victim, the studies that left a process after ten seconds (running or stopped), that lost a window which was
-stored before, or whose file is damaged; and the longest time until everything had ended.
+The bench starts a study of three layouts whose workers only sleep. After a random time, it kills tuner, a
+supervisord or a guardian. If tuner survives, the bench sends Ctrl-C twice. The table counts, for each kind of
+victim, the studies that left a process after ten seconds (running or stopped), that lost a stored window, or
+whose file is damaged; and the longest time until all processes had ended.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Latencies as a study tells them beside those that are known: p50, p95 and p99 of services made to wait.
+"""Measured latencies compared with known ones: p50, p95 and p99 of services that wait.
 
     python bench/latencies.py [--launches 3] [--window 20]
 
-One service sleeps 20 ms for 90 requests of 100, 100 ms for 7 and 300 ms for 3, in an order of its own. The
-other answers after 5 ms, but holds all requests for a second every ten: whoever comes then waits for the end
-of that second, so at a steady rate 5 % take 0.5 s or longer and 1 % 0.9 s. It is asked at a rate, and in a
-closed loop, where hardly anybody comes while it holds. Each is a study from the command line, and a launch
-takes a window and some seconds, most of it asleep.
+One service sleeps 20 ms for 90 of 100 requests, 100 ms for 7 and 300 ms for 3, in a fixed order. The other
+service answers after 5 ms, but stops for one second in every ten. A request in that second waits for its end,
+so at a steady rate 5 % of the requests take 0.5 s or longer, and 1 % take 0.9 s or longer. The load is a
+rate, and then a closed loop, in which few requests arrive during the stop. Each case is a study from the
+command line. A launch takes one window and some seconds, mostly asleep.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How long a layout takes to run and to be gone, and what launching costs while it runs; turn by turn.
+"""Time to start and to stop a layout, and the CPU of supervision, in interleaved runs.
 
     python bench/launch.py [--rounds 5] [--processes 1,2,4,8,16,24] [--idle 30] [--worker sleep ...]
 
-"running" is from the call until every worker is verified: executed, RUNNING for supervisord, alive 0.5 s
-later (that half second is in the figure). "gone" is from the end of the block until workers are stopped and
-reaped, supervisord has ended, the box is swept and the folder removed. Medians; the slowest in brackets.
-"idle" is the CPU of supervisord, guardian and one look a second, with the most processes, in percent of one
-core.
+"running" lasts from the call until every worker is verified: executed, RUNNING for supervisord, and alive 0.5
+s later (the figure includes this half second). "gone" lasts from the end of the block until workers are
+stopped and reaped, supervisord has ended, the host has no remains, and the folder is removed. Figures are
+medians, with the slowest in brackets. "idle" is the CPU of supervisord, guardian and one check a second, with
+the most processes, in percent of one core.
 """
 
 from __future__ import annotations

@@ -1,27 +1,26 @@
-"""How often a leak of memory is found, and a false one reported.
+"""Rates of detected and of false memory leaks.
 
     python bench/leaks.py [--studies 400] [--races 40] [--seed 1]
 
-Each line is one design with 30 minutes of windows of the best layout. In every study the best layout runs
-with others that have no leak and as many launches. A layout has 1 to 24 processes of 40 to 100 MB.
-The memory of a launch also has
+Each line is one design with 30 minutes of windows of the best layout. In every study, the best layout runs
+with others that have no leak and as many launches. A layout has 1 to 24 processes of 40 to 100 MB. The memory
+of a launch also has
 
-- a start: 5 to 60 MB are filled with a time constant of 20 to 120 s, of which the warm-up sees a part;
+- a start: 5 to 60 MB are filled with a time constant of 20 to 120 s, partly during the warm-up;
 - garbage collection: in each process a saw-tooth of 0.2 to 3 MB, with a period of 10 to 200 s;
-- steps of 0.1 to 1 MB, up as often as down, in each process up to one in ten minutes;
-- scatter of 0.1 % of the memory from look to look, which are 5 to 15 s apart.
+- steps of 0.1 to 1 MB, up as often as down, in each process at most one in ten minutes;
+- scatter of 0.1 % of the memory between samples, which are 5 to 15 s apart.
 
-"Found" is the share of studies that report a leak of 1 MB/min of the best layout (bar: 95 %), "false" the
-share that report one where there is none (bar: 5 %), "slow" the same where the start takes 10 minutes (no
+"Found" is the share of studies that report a leak of 1 MB/min of the best layout (bar: 95 %). "false" is the
+share that report a leak where there is none (bar: 5 %). "slow" is the same with a start of 10 minutes (no
 bar: in launches of ten minutes, such a start looks like a leak). Studies that report a leak launch the best
-layout and another one for an hour each, as a race does: "longer" is the share of all studies that still
-report the leak then. Intervals are Wilson's, 95 %. "Growth" is the median of the reported
-growth, in MB/min.
+layout and another one for an hour each, as a race does: "longer" is the share of all studies that then still
+report the leak. Intervals are Wilson's, 95 %. "Growth" is the median of the reported growth, in MB/min.
 
-Then races of the best layout of the world `leaking-best`, its two rivals and one other are simulated, in
-windows of ten minutes. The best layout loses 0, 5 or 20 % of its throughput per hour. "Longer" is the share
-of races that launch it for longer, "overtaken" the share that name no layout because it falls below its rival
-there, "windows" the mean number of windows.
+Then the bench simulates races of the best layout of the world `leaking-best`, its two rivals and one other
+layout, in windows of ten minutes. The best layout loses 0, 5 or 20 % of its throughput per hour. "Longer" is
+the share of races that launch it for longer. "overtaken" is the share that name no layout because it falls
+below its rival there. "windows" is the mean number of windows.
 """
 
 from __future__ import annotations

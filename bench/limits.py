@@ -1,18 +1,18 @@
-"""How often a verdict on a limit, or a word on a front, is wrong, by simulation; and what verdicts cost.
+"""Error rates of verdicts on limits and of Pareto fronts, by simulation; and the time to compute verdicts.
 
     python bench/limits.py [--studies 2000] [--seed 1]
 
-Each line is one kind of study of 22 layouts. "Around": loads from a tenth of the limit to twice as much, and
-two on it. "On": all of them on the limit, where every verdict is a coin that must not fall. Figures in %:
+Each line is one kind of study of 22 layouts. "Around": loads from a tenth of the limit to twice the limit,
+and two layouts on it. "On": all layouts are on the limit, so that no verdict should be given. Figures in %:
 
-- "wrong" is the share of studies in which any layout was ever called within while it is beyond, or beyond
-  while it is within (claimed: 5 %; where all are on the limit, half of that, as an interval has two ends);
-- "told" is the share of layouts decided at the end, those on the limit left out.
+- "wrong" is the share of studies in which any layout was ever called within the limit while it is beyond, or
+  beyond while it is within (goal: at most 5 %; if all are on the limit 2.5 %, as an interval has two ends);
+- "told" is the share of layouts with a verdict at the end, without those on the limit.
 
-In studies with looks all layouts are launched twice, then always the one that is nearest to the limit and
-open, 16 times; the verdicts are asked for after every launch. No race could try harder to be wrong.
+In studies with looks, all layouts are launched twice, and then always the open layout nearest to the limit,
+16 times. Verdicts are computed after every launch. This is the worst case for wrong verdicts.
 
-"Fronts": seven layouts, several of them on the margin of 2 % or alike; any wrong statement counts.
+"Fronts": seven layouts, several of them on the margin of 2 % or equal. Any wrong statement counts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Memory as tuner reads it, where processes come and go, beside that of the same processes, stopped.
+"""Memory measured while processes start and end, compared with that of the same processes while stopped.
 
-    python bench/memory.py                   # masters of workers that live for 20 to 500 ms
-    python bench/memory.py --pid PID ...     # processes that run already, and all below them
+    python bench/memory.py                   # main processes of workers that live for 20 to 500 ms
+    python bench/memory.py --pid PID ...     # existing processes and their descendants
 
-In turn, at random moments, tuner's reader reads the memory of all processes, and this program does: it stops
-them (SIGSTOP), so that none comes or goes, adds up their PSS, and lets them go on. Means are compared.
+At random moments, tuner's reader and this program read the memory of all processes in turn. This program
+stops them first (SIGSTOP), so that none starts or ends, adds up their PSS, and continues them. The result is
+the ratio of the means.
 """
 
 from __future__ import annotations

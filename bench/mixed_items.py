@@ -1,13 +1,14 @@
-"""How often windows of a queue worker are taken for a mix of short and long items, simulated.
+"""Rate of windows of a queue worker that are taken for a mix of short and long items, by simulation.
 
     python bench/mixed_items.py [--windows 200] [--seed 1] [--processes N]
 
-Threads always have an item, whose lengths are independent; the window holds when items end. (Threads that
-share cores equally give the same, stretched: each has its share all the time.) A column is a length of the
-window, a line a kind of item, over 1, 4, 16 and 64 threads and items of 50 ms, 0.5 s and 5 s on average.
-*Constant* items begin in step on all threads, which is the worst case. *Noise*: each second the whole service
-is faster or slower (sd 10 %). Of items *mixed 2 % x 200*, 2 % take 200 times as long as the others. Items of
-one kind are to give no warning; a mix is to be seen, in one window or in a later one.
+Each thread always has an item, and the lengths of items are independent. The window has the end times of
+items. (Threads that share cores equally give the same result, on a longer time scale.) A column is a length
+of the window. A line is a kind of item, over 1, 4, 16 and 64 threads and items of 50 ms, 0.5 s and 5 s on
+average. *Constant* items begin at the same time on all threads, which is the worst case. *Noise*: in each
+second, the whole service is faster or slower (sd 10 %). Of items *mixed 2 % x 200*, 2 % take 200 times as
+long as the others. Items of one kind must not cause a warning; a mix must be detected, in this window or in a
+later one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A neighbour on the host that comes and goes: it computes on some cores, by a seed, until it is stopped.
+"""A program that disturbs the host: it computes on some cores from time to time, until it is stopped.
 
     python bench/neighbour.py [--seed 1] [--cores 2] [--most 3600]
 
-It computes for 2 to 20 s on some of the cores, for 30 % to 98 % of each tenth of a second, and rests for 2 to
-20 s. It ends by itself after `--most` seconds, and when its parent process has ended.
+For 2 to 20 s, it computes on some of the cores, for 30 % to 98 % of each tenth of a second. Then it rests for
+2 to 20 s. It ends after `--most` seconds, or when its parent process ends.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How often the intervals of the noise hold the truth, by simulation.
+"""Coverage of the intervals of the noise, by simulation.
 
     python bench/noise.py [--studies 4000] [--seed 1]
 
-Each line is one kind of study; figures are the share of studies, in %, in which the nominal 95 % interval of
-`stats.noise` holds the true standard deviation: of windows, of launches, of the drift from block to
-block. Beside each the median of its upper end divided by the truth: how much a study of that size can say.
+Each line is one kind of study. Figures are the share of studies, in %, in which the nominal 95 % interval of
+`stats.noise` contains the true standard deviation: of windows, of launches, and of the drift from block to
+block. The second figure of each is the median of the upper end of the interval, divided by the truth.
 """
 
 from __future__ import annotations

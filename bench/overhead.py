@@ -1,11 +1,11 @@
-"""What watching costs: the CPU of tuner, supervisord and guardian during a window of 24 worker processes.
+"""Cost of measuring: the CPU of tuner, supervisord and guardian during a window of 24 worker processes.
 
     python bench/overhead.py [--processes 24] [--threads 2] [--window 60] [--repeats 3] [--busy] [--bars]
 
-The bar: all of them together at most 0.3 % of one core. Everything is the real thing but the worker: it
-counts an item every 50 ms and thread and otherwise sleeps; with --busy it spawns a child of 10 ms of CPU
-for each item, which keeps the cores full and our caches cold. CPU is read from the scheduler's own
-nanoseconds, before and after the window. Below it stands where tuner's own part goes.
+The bar: at most 0.3 % of one core for all of them together. Only the worker is artificial: each of its
+threads counts an item every 50 ms and otherwise sleeps. With --busy, it starts a child of 10 ms of CPU for
+each item, which keeps the cores full and the caches cold. CPU is read in nanoseconds from the scheduler,
+before and after the window. The second table has the parts of tuner's CPU.
 """
 
 from __future__ import annotations

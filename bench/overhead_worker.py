@@ -1,4 +1,4 @@
-"""The worker of bench/overhead.py: TUNER_THREADS threads that count items and, but for ``busy``, sleep."""
+"""Worker of bench/overhead.py: TUNER_THREADS threads that count items and, without ``busy``, sleep."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""How often what `tuner compare` says of load, memory, CPU and p95 holds, where layouts are of unlike noise.
+"""Error rates of `tuner compare` for load, memory, CPU and p95, if layouts differ in noise.
 
     python bench/own_noise.py [--studies 1000] [--seed 1] [--processes N]
 
 Each line is one kind of pair of studies of the same layouts. Figures are the share of pairs, in %, in which
-the nominal 95 % intervals of all layouts at once hold the truth, and the median of how far they go, in %:
-each layout by its own noise (`heteroscedastic_change`), and beside it all by one noise, as throughput is.
+the nominal 95 % intervals of all layouts contain the truth, and the median of their half widths, in %: with
+the noise of each layout (`heteroscedastic_change`), and with one noise for all, as for throughput.
 """
 
 from __future__ import annotations

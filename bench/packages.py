@@ -1,8 +1,8 @@
-"""What packages take of a disk, and what loading them takes: python bench/packages.py [NAME ...]
+"""Disk space and loading time of packages: python bench/packages.py [NAME ...]
 
-Each is fetched by pip without what it depends on, into a folder that is removed again; a few hundred MB come
-down with the default list, which is of the packages that pages of docs/ weigh. Loading is the CPU of a fresh
-interpreter less that of an empty one, by turns, medians; only of packages that are installed beside tuner.
+pip downloads each package without its dependencies, to a temporary folder. The default list has the packages
+whose size docs/ state, a few hundred MB in all. The loading time is the CPU of a new interpreter minus that
+of an empty one, in alternating runs, as a median; only for packages that are installed with tuner.
 """
 
 from __future__ import annotations

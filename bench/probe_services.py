@@ -1,7 +1,7 @@
-"""The services of `probes.py`: small ones, as their users would write them, each with a probe that asks.
+"""The services of `probes.py`: small typical ones, each with a probe that requests its count.
 
-Their item waits 5 ms and hashes for about 1 ms of CPU, then keeps that it is finished: 8 bytes in a file.
-With BARE in the environment it only keeps that.
+Their item waits 5 ms and hashes for about 1 ms of CPU, then records its end: 8 bytes in a file. With BARE in
+the environment, it only records its end.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""What being counted costs a service: its CPU per item, with the probe and without, in interleaved pairs.
+"""Cost of a probe for a service: its CPU per item with and without the probe, in interleaved pairs.
 
     python bench/probes.py [CASE ...] [--services .venv-services] [--times 50] [--launches 4] [--pairs 6] ...
 
-The bar: 1 % of the service's CPU per item. Everything is the real thing: launcher, feeder, probe, server.
-Within each launch slices take turns, in the order ABBA: in one the probe is read --times as often as a study
-does, which is once a second, in the other nobody asks; what it costs once a second is that part of the
-difference, and so is its noise. With mmap-counter the workers count each item so often, or not at all. Where
-the service has to be told something (uWSGI --stats, granian --metrics, Celery's events), launches with and
-without it take turns as well, with an item that does nothing: what they differ by is held against the CPU of
-a real one. Items are those that the service keeps in a file, in every slice alike. Figures are medians of
-pairs, with intervals of 95 % by order statistics, which no outlier moves. It takes about an hour; it needs
-`make services`, redis-server, and rabbitmq-server for its case.
+The bar: 1 % of the service's CPU per item. Launcher, feeder, probe and server are real. Within each launch,
+slices alternate in the order ABBA. In half of them, the probe is read --times as often as in a study (once a
+second), in the others never. The cost of one reading a second, and its noise, is this difference divided by
+--times. With mmap-counter, the workers count each item --times, or not at all. If the service needs an option
+(uWSGI --stats, granian --metrics, Celery's events), launches with and without it alternate as well, with an
+empty item; their difference is divided by the CPU of a real item. Items are those that the service records in
+a file, in every slice alike. Figures are medians of pairs, with 95 % intervals by order statistics, which are
+robust against outliers. It takes about an hour. It needs `make services`, redis-server, and rabbitmq-server
+for its case.
 """
 
 from __future__ import annotations

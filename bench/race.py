@@ -1,19 +1,20 @@
-"""The race: what it costs on suites, how often it is wrong where that is easiest, what a proof costs.
+"""The race: its cost on suites, its error rate in the worst cases, and the cost of a proof.
 
     python bench/race.py [SUITE ...] [--studies 1000] [--hard-studies 2000] [--proven-studies 100]
                          [--known-studies 0] [--seed 1]
 
-SUITE is a suite's JSON file or one of tuner's own (`docs/method/replay.md`).
+SUITE is a suite's JSON file or the name of one of tuner's own (`docs/method/replay.md`).
 
-1. Each SUITE, strict and calibrated: the mean cost, and how often it is right.
-2. Strict where it is most often wrong: one layout is best, so many rivals lie just outside the margin (1.02
-   of it) and all others far below. Claimed: right in 95 % on each line.
-3. What a proof costs, on the first SUITE: leader and nearest rival in turn, and the end decided by a rule
-   that is proven for normal windows of unknown variance without drift, at any look and however layouts are
-   chosen (see `Proven`). Cost in windows; --proven-studies of each surface in order.
-4. With --known-studies: what it costs not to know the noise, on each SUITE of fixed windows: the strict race,
-   and the same told beforehand how noisy windows are and how the box drifts. The same surfaces and luck.
-5. The time to decide what comes next, with 1000 windows known.
+1. Each SUITE, strict and calibrated: the mean cost, and the share of right answers.
+2. Strict races in their worst case: one layout is best, some rivals are just outside the margin (1.02 of
+   it), and all others far below. Goal: 95 % right on each line.
+3. The cost of a proof, on the first SUITE: leader and nearest rival alternate until a rule decides that is
+   proven for normal windows of unknown variance without drift, at any look and for any choice of layouts (see
+   `Proven`). The cost is in windows; --proven-studies of each surface in order.
+4. With --known-studies: the cost of not knowing the noise, on each SUITE of fixed windows. The strict race is
+   compared with the same race that is given the noise of windows and the drift of the host, on the same
+   surfaces and random numbers.
+5. The time to choose the next launch, after 1000 windows.
 
 Intervals are Wilson's, 95 %.
 """

@@ -1,12 +1,12 @@
-"""How often the ranking is wrong about itself, by simulation; and how long it takes.
+"""Error rates of the ranking, by simulation, and its time.
 
     python bench/ranking.py [--studies 4000] [--seed 1]
 
 Each line is one kind of study. Noise is multiplicative with mean 1; each launch has equally many windows.
 
-- "false" is the share of studies of *identical* layouts in which any pair is called different (claimed: 5 %);
-  beside it Welch's t-test on windows, Bonferroni over pairs: what the field often does.
-- "covers" is the share of 95 % intervals that hold the layout's true mean, over all layouts and studies.
+- "false" is the share of studies of *identical* layouts that call any two layouts different (goal: 5 %). The
+  second figure is that of Welch's t-test on windows with Bonferroni's correction, a common method.
+- "covers" is the share of 95 % intervals that contain the layout's true mean, over all layouts and studies.
 - "width" is the mean full width of these intervals, as a share of the mean.
 - "ratios" is the share of studies in which all intervals of ratios to the first layout are right.
 """

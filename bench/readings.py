@@ -1,11 +1,11 @@
-"""What one reading of a probe costs: CPU of this process and its children, for probes that need no server.
+"""Cost of one reading of a probe: CPU of this process and its children, for probes that need no server.
 
     python bench/readings.py [--readings 1000]
 
-Each probe is asked as a study asks it, so many times (a tenth of that where a reading is long or starts a
-program), without a pause; figures are means. A study asks once a second: 1 ms is 0.1 % of a core. Pages
-come from a server in a process of its own, and so do packets of statsd, which tuner takes as they come.
-`bench/servers.py` has the probes that need a server, `bench/probes.py` what being counted costs the service.
+Each probe is read as in a study, so many times (a tenth of that if a reading is long or starts a program),
+without a pause. Figures are means. A study reads once a second: 1 ms is 0.1 % of a core. A separate process
+serves pages and sends packets of statsd. `bench/servers.py` measures the probes that need a server, and
+`bench/probes.py` the cost for the service.
 """
 
 from __future__ import annotations

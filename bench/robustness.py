@@ -1,4 +1,4 @@
-"""How often answers are right in worlds that break what a study assumes. Worlds are files: add your own.
+"""Share of right answers in worlds that break the assumptions of a study. Worlds are files: add your own.
 
     python bench/robustness.py WORLD.json [...] [--kind strict|calibrated|grid|check|check-strict]
                                [--slices [--own-second SD] | --hosts N] [--json]

@@ -1,10 +1,11 @@
-"""What studies and the crash processor take of disks and of open files, beside what `tuner doctor` reckons.
+"""Disk space and open files of studies and the crash processor, compared with estimates of `tuner doctor`.
 
     python bench/room.py [--study FILE ...] [--crashes 100]
 
-Studies are simulated, with windows of 20 seconds, of one and of ten minutes; --study adds files that `tuner
-grid` wrote. A second of a launch has what the file has more than an empty one. Sizes are what the disk gives
-(blocks), in the temporary folder. A worker's files are counted while it works, the most of a hundred looks.
+Studies are simulated, with windows of 20 seconds, of one and of ten minutes; --study adds files of `tuner
+grid`. The space for a second of a launch is the size of the file minus that of an empty one, divided by the
+seconds. Sizes are in blocks of the disk of the temporary folder. The files of a worker are counted while it
+works; the figure is the highest of a hundred counts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Is what the sampler sees true? Run on any box: strangers are measured directly, and compared.
+"""Accuracy of the sampler on any host: other processes are also measured directly.
 
     python bench/sampler_accuracy.py [--seconds 10] [--repeats 5]
 
-1. Foreign CPU. What the sampler calls foreign is a rest: the box, less the service's tree, less tuner. Beside
-   it stands what all other processes really used: their own CPU and that of the children they reaped. The
-   difference is the bias; a window is void at 0.15 core.
-2. Active tasks. Two minutes (--seconds has no say) of 3 busy loops and 2 processes in vfork: the mean of the
-   task states seen each second, and the inverse of load1.
+1. CPU of other processes. The sampler computes it as the CPU of the host minus that of the service and of
+   tuner. The bench compares it with the CPU of all other processes and of their reaped children. The
+   difference is the bias; a window is invalid at 0.15 core.
+2. Active tasks. For two minutes, 3 busy loops and 2 processes in vfork run: the mean of the task states that
+   are read each second, and the value computed from load1.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What studies of any size cost: time, CPU and memory of the commands that read them, and how each grows.
+"""Time, CPU and memory of the commands that read studies, and their growth with the size of the study.
 
     python bench/scale.py [--axis windows,samples,layouts,launches,parts,processes,real] [--most 10000]
                           [--commands rank,report,export,explain,watch,serve] [--keep DIR] [--picture FILE]
 
-Studies are written by the store, of launches that `tuner grid --simulate` made. A figure is of a whole
-process, from its start to its end (`serve`: until its first page is there). Below each table stands the
-exponent with which it grows from one size to the next: 1 is in proportion, 0 not at all. A command that takes
-longer than --limit is ended, and shown as "over". parts is what `rank` and the model of `report` do with the
-largest study of windows, in this process. --keep leaves the studies in DIR, and takes what is there.
-The page docs/method/scale.md is of --most 100000, which writes studies of 648 MB.
+The store writes the studies from launches of `tuner grid --simulate`. A figure is of a whole process, from
+its start to its end (`serve`: until its first page). The line below each table has the exponent of the growth
+from one size to the next: 1 is proportional, 0 is constant. A command that takes longer than --limit is
+ended, and printed as "over". parts are the steps of `rank` and of the model of `report` with the largest
+study of windows, in this process. --keep keeps the studies in DIR, and uses existing ones. The page
+docs/method/scale.md is of --most 100000, which writes studies of 648 MB.
 """
 
 from __future__ import annotations

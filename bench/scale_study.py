@@ -1,4 +1,4 @@
-"""Studies of any size for `bench/scale.py`: simulated launches, kept again and again by the store."""
+"""Studies of any size for `bench/scale.py`: the store writes simulated launches repeatedly."""
 
 from __future__ import annotations
 

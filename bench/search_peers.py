@@ -1,6 +1,7 @@
-"""Other people's optimisers behind the interface of our strategies; `strategies.py` runs them.
+"""Optimisers of other projects behind the interface of tuner's strategies; `strategies.py` runs them.
 
-Optuna and SMAC3 come with the dependency group `bench-search`; without them `missing()` says so.
+The dependency group `bench-search` installs Optuna and SMAC3. `missing()` returns those that are not
+installed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What it costs tuner to ask servers and to feed queues: CPU of a reading, and of a message that is fed.
+"""Cost of reading servers and of feeding queues: CPU of one reading, and of one message.
 
     python bench/servers.py [WHAT ...] [--readings 1000] [--messages 10000] [--services .venv-services]
 
-WHAT: redis, postgresql, rabbitmq, uwsgi; all of them by default. Each server is the tests' own, and has to be
-installed (uWSGI: `make services`). Readings are asked for without a pause; figures are means, without what
-the server itself does. Fed is what the process that feeds does for a message: a clone is made of a recorded
-one and pushed, 500 at once.
+WHAT: redis, postgresql, rabbitmq, uwsgi; all of them by default. The bench starts each server, which must be
+installed (uWSGI: `make services`). Readings are made without a pause; figures are means, without the CPU of
+the server. The cost of feeding is the CPU of the feeding process for a message: it copies a recorded message
+and pushes it, 500 at once.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The highest rate that keeps a p95, as `rate: p95=300ms` finds it, beside the one that theory knows.
+"""The highest rate that keeps a p95, as found by `rate: p95=300ms`, compared with queueing theory.
 
     python bench/slo_search.py [--searches 8] [--p95-ms 300] [--mean-ms 20]
 
-The service answers one request at a time, first come, first served, and sleeps for an exponential time in
-each: with Poisson arrivals that is M/M/1, whose latency is exponential with the rate mu - lambda. So 95 % are
-answered within T up to lambda = mu - ln(20) / T. mu is what the service itself saw of its sleeps, which end
-a little late. Each search is a launch of an ordinary study, from the command line; 1 means right. It takes
-two minutes for each search, most of it asleep.
+The service answers one request at a time, in order of arrival, and sleeps for an exponential time in each.
+With Poisson arrivals this is M/M/1, whose latency is exponential with the rate mu - lambda, so 95 % are
+answered within T up to lambda = mu - ln(20) / T. The service measures mu from its sleeps, which end a little
+late. Each search is a launch of an ordinary study, from the command line. A ratio of 1 is right. A search
+takes two minutes, mostly asleep.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""CPU time of crash-stackwalk against rust-minidump's minidump-stackwalk, dump by dump.
+"""CPU time of crash-stackwalk compared with rust-minidump's minidump-stackwalk, for each dump.
 
     bench/stackwalker.py [--peer minidump-stackwalk] [--ours crash-stackwalk] [--rounds 40]
                          [--symbols DIR] [DUMP ...]
 
-Runs alternate, so that both meet the same neighbours; CPU is user + system of the child, by wait4; the ratio
-is the median of the ratios of neighbouring runs. Beside the dumps given there is always one whose module has
-a symbol file of 4 MB, which this program writes itself. Bars: half of the peer's CPU, a fifth with the 4 MB.
-Exits 1 when a bar is missed.
+Runs alternate, so that a disturbance affects both programs. CPU is user + system of the child, from wait4.
+The ratio is the median of the ratios of consecutive runs. The bench adds a dump whose module has a symbol
+file of 4 MB, which it writes itself. Bars: half of the peer's CPU, and a fifth with the 4 MB. The exit code
+is 1 if a bar is missed.
 """
 
 import argparse

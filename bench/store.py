@@ -1,9 +1,9 @@
-"""The study file's figures: python bench/store.py [--few] [FOLDER]
+"""Speed and size of the study file: python bench/store.py [--few] [FOLDER]
 
-It takes a minute or two and 700 MB below FOLDER; --few leaves out the file of ten million samples.
+It takes a minute or two and 700 MB below FOLDER; --few omits the file of ten million samples.
 
-Medians of interleaved runs. Bars: 100 000 windows are listed in less than 0.6 s; one window of ten minutes
-is kept in a time that does not grow with the file.
+Figures are medians of interleaved runs. Bars: listing 100 000 windows takes less than 0.6 s; the time to
+store a window of ten minutes does not grow with the file.
 """
 
 from __future__ import annotations

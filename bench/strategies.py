@@ -1,20 +1,18 @@
-"""Strategies side by side: the same surfaces, the same noise, in one run.
+"""Strategies compared on the same surfaces with the same noise, in one run.
 
     python bench/strategies.py SUITE ... [--studies 200] [--slow-studies 40] [--seed 1] [--processes N]
 
 SUITE is a suite's JSON file or the name of one of tuner's own (`docs/method/replay.md`). A table per suite:
 
-- "ends at": the mean cost where a strategy ends by itself, "right" how often it is then right;
-- "at the race's cost": how often it is right with a budget of the strict race's mean cost (of studies, not of
-  this one: the race needs more on hard surfaces and less on easy ones, a budget is the same on all);
-- "95 % right at": the least budget of a ladder with which it is right in 95 % of studies, "never" when no
-  budget up to its end is enough.
+- "ends at": the mean cost of a strategy that ends by itself, "right" its share of right answers;
+- "at the race's cost": its share of right answers with the mean cost of the strict race as its budget (the
+  mean of all studies: a race needs more on hard surfaces, but the budget is the same on all);
+- "95 % right at": the least budget of a ladder with 95 % right answers, or "never".
 
-Costs are windows; where the suite leaves the length of windows free they are hours, and everybody but the
-race takes windows of ten minutes. The grid ("all") that sizes itself, and F-race, are given as many windows
-as they ask for (6000 at most). Optuna and SMAC3 are replayed on the first --slow-studies surfaces only: SMAC3
-takes seconds of CPU per study. At 95 %, ratios have a standard error of 1.5 points in 200 studies, of 3.4
-points in 40.
+Costs are windows. If the suite leaves the length of windows free, costs are hours, and all strategies but the
+race use windows of ten minutes. The grid ("all") that chooses its size, and F-race, have no budget (6000
+windows at most). Optuna and SMAC3 run only on the first --slow-studies surfaces, because SMAC3 takes seconds
+of CPU per study. At 95 %, a share has a standard error of 1.5 points in 200 studies, and of 3.4 points in 40.
 """
 
 from __future__ import annotations

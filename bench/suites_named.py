@@ -1,4 +1,4 @@
-"""The suites that the commands of bench/ take: tuner's own by name, others by their file."""
+"""Suites of the commands in bench/: tuner's own by name, others by their file."""
 
 from __future__ import annotations
 

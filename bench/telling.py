@@ -1,10 +1,10 @@
-"""What telling of a study costs tuner: metrics, the live view, its file, the ranking anew, the page.
+"""Cost of displaying a study: metrics, the live view, its file, a new ranking, and the page.
 
     python bench/telling.py [--rounds 9] [--large WINDOWS] [--folder FOLDER]
 
-Studies are simulated: one of 22 layouts in memory for the metrics, for the rest two grids and a race of as
-many, by the command line. --large adds a page of 500 layouts and so many windows; 100000 take long,
-and hundreds of megabytes below FOLDER. Figures are CPU time of this process, medians over rounds.
+Studies are simulated: one of 22 layouts in memory for the metrics; two grids and a race of as many layouts,
+from the command line, for the rest. --large adds a page of 500 layouts and so many windows; 100000 windows
+take long, and hundreds of megabytes below FOLDER. Figures are CPU time of this process, medians over rounds.
 """
 
 from __future__ import annotations

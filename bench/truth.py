@@ -1,16 +1,16 @@
-"""Whether figures are true: services whose capacity is known by arithmetic, measured as a user would.
+"""Accuracy of tuner's figures: services of known capacity, measured from the command line.
 
     python bench/truth.py [SERVICE ...] [--kinds wait,cpu,child,mixed] [--into RESULTS.json] [--at-once 3]
     python bench/truth.py --from RESULTS.json|docs/truth.csv [...] [--csv | --ranges]
 
-SERVICE: a name of `truth_services.py` or its beginning, as gunicorn; all of them by default. Each service
-runs an application whose item waits, computes in Python, computes in a child, or does all three, under
-`tuner grid` in five layouts or more. The table has, per layout: throughput / ideal, the bottleneck and the
-largest error of a share that `tuner explain` prints, and memory / that of a sampler that reads
-`smaps_rollup` of the service's processes in the same window, and the CPU of the service and of all else,
-from which follows why a ratio is low. `--neighbour` keeps one core busy meanwhile.
-Waits do not depend on the cores: so many of those studies run at once as `--at-once` says. Each
-service and kind takes 2 to 3 minutes; it needs `make services`, redis-server and a C compiler.
+SERVICE is a name in `truth_services.py` or its beginning, such as gunicorn; all of them by default. The
+application of each service has an item that waits, computes in Python, computes in a child, or does all
+three. `tuner grid` measures it in five layouts or more. The table has, for each layout, the throughput
+divided by the ideal, the bottleneck and the largest error of a share that `tuner explain` prints, and the
+memory divided by that of a sampler that reads `smaps_rollup` of the service's processes in the same window.
+It also has the CPU of the service and of everything else, which explains a low ratio. `--neighbour` keeps one
+core busy meanwhile. Waits need no core, so `--at-once` of those studies run at the same time. Each service
+and kind takes 2 to 3 minutes. It needs `make services`, redis-server and a C compiler.
 """
 
 from __future__ import annotations

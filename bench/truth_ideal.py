@@ -1,10 +1,10 @@
-"""What a service of known demands must do: throughput, bottleneck and shares of its threads, by arithmetic.
+"""Ideal throughput, bottleneck and time shares of a service of known demands, by arithmetic.
 
 An item computes `python_s` with the GIL, starts a child that computes `child_s`, and waits `wait_s`. Up to
-`n` items are in hand at once, in P processes that have a GIL each, on C cores. Three laws bound the
-throughput, whatever the scheduler does (Denning & Buzen 1978, "The Operational Analysis of Queueing Network
-Models"): n / (python_s + child_s + wait_s), P / python_s and C / (python_s + child_s). Away from the knee,
-where two of them are alike, the lowest is what a service reaches.
+`n` items run at once, in P processes with one GIL each, on C cores. Three laws bound the throughput of any
+scheduler (Denning & Buzen 1978, "The Operational Analysis of Queueing Network Models"):
+n / (python_s + child_s + wait_s), P / python_s and C / (python_s + child_s). Unless two of these bounds are
+nearly equal, a service reaches the lowest one.
 """
 
 from __future__ import annotations

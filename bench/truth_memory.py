@@ -1,4 +1,4 @@
-"""Memory of processes that carry a mark in their environment, read beside tuner and not by its code."""
+"""Memory of processes with a mark in their environment, read independently of tuner's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The services of `truth.py`: applications as their users write them, with an item of a given demand."""
+"""The services of `truth.py`: typical applications with an item of a given demand."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Warm-up and steady state on series with known answers: python bench/warmup.py [SERIES]. 1000: six minutes.
+"""Warm-up and steady state of series with known answers: python bench/warmup.py [SERIES]. 1000: six minutes.
 
-Five kinds of launch, one value a second around a level of 1, normal noise: none (steady at once), a step
-(lacks 20-100 % for 5-120 s), an exponential (lacks 20-100 %, time constant 5-60 s), a trend (1 % up or down
-per ten minutes), two states (15-40 % apart, changed after 60-300 s on average; both are held for a tenth of
-the time after the first two minutes, and one change is in the second half: before it, it would be a warm-up).
+There are five kinds of launch, with one value a second around a level of 1 and normal noise: none (steady at
+once), a step (20-100 % lower for 5-120 s), an exponential (20-100 % lower, time constant 5-60 s), a trend (1
+% up or down per ten minutes), and two states (15-40 % apart, changing after 60-300 s on average; each lasts
+at least a tenth of the time after the first two minutes, and one change is in the second half, because an
+earlier one would be a warm-up).
 
-Bars: the mean after truncation is biased by 0.5 % at most; "settled" is said of at most 5 % of launches that
-never settle, and at least 90 % of these are recognised, where the launch is long enough for its noise.
+Bars: the mean after truncation has a bias of at most 0.5 %; at most 5 % of the launches that never settle are
+called settled, and at least 90 % of these are recognised, if the launch is long enough for its noise.
 """
 
 from __future__ import annotations

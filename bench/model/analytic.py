@@ -1,14 +1,14 @@
-"""How far the analytic network is from the simulation, over random services on a large box; how fast it is.
+"""Error of the analytic network relative to the simulation, for random services on a large host; its speed.
 
     python bench/model/analytic.py [--services 40] [--cores 24] [--physical 12] [--grid full] [--items 40000]
                                    [--seed 1] [--worst 10] [--json]
 
-Every service is drawn anew: CPU from a fiftieth of a second to seconds, more or less of it with the GIL,
-waits from none to ten times the CPU, 2 to 6 GIL visits, cv from 0.2 to 1. Each is simulated
-(`tuner-simulate`) and predicted in every layout of the grid. Errors are predicted over simulated less 1;
-"in a convoy" is where a quarter of a thread or more waits for the GIL, per process. A service's regret is
-what the layout that the network likes best gives less than the one that the simulation likes best. wake_s is
-0: the simulation knows no wake-ups of those who wait for the GIL.
+Every service is random: CPU from a fiftieth of a second to seconds, a random part of it with the GIL, waits
+from none to ten times the CPU, 2 to 6 GIL visits, cv from 0.2 to 1. Each is simulated (`tuner-simulate`) and
+predicted in every layout of the grid. An error is predicted / simulated - 1. "in a convoy" are layouts in
+which a quarter of a thread or more waits for the GIL, per process. A service's regret is the loss of the
+network's best layout relative to the simulation's best. wake_s is 0, because the simulation has no wake-ups
+of threads that wait for the GIL.
 """
 
 from __future__ import annotations

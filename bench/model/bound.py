@@ -1,12 +1,12 @@
-"""Three services that are bound by different things: what `tuner explain` says, and what others see.
+"""Bottlenecks of three services: the output of `tuner explain`, compared with independent observations.
 
     python bench/model/bound.py [FOLDER [SERVICE ...]]
 
-Each service runs through `tuner grid` in a few layouts. While a layout runs, its worker processes are looked
-at without tuner: each thread's system call twenty times a second (/proc/PID/task/TID/syscall: a futex is the
-line for the GIL, clock_nanosleep a sleep, wait4 or a pipe a child), what the scheduler says it ran and waited
-for a core (schedstat), and, where py-spy is installed, whether a thread holds the GIL. Takes some five
-minutes; on a box that others use, the cores belong to them as well.
+Each service runs under `tuner grid` in a few layouts. While a layout runs, the bench observes its worker
+processes without tuner: each thread's system call twenty times a second (/proc/PID/task/TID/syscall: a futex
+is the wait for the GIL, clock_nanosleep a sleep, wait4 or a pipe a child), its time on a core and its wait
+for a core (schedstat), and, if py-spy is installed, whether a thread holds the GIL. The bench takes some five
+minutes. On a busy host, the cores are also used by other processes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The services of bench/model/bound.py: TUNER_THREADS threads whose items are bound by one thing each.
+"""The services of bench/model/bound.py: TUNER_THREADS threads with one bottleneck each.
 
     python bound_worker.py gil|cores|waiting
 
 gil: some 4 ms of Python and 4 ms asleep. cores: a shell that computes for some 60 ms, 0.5 ms of Python.
-waiting: 80 ms asleep, 0.5 ms of Python. Standard library and tuner's counter only.
+waiting: 80 ms asleep, 0.5 ms of Python. Only the standard library and tuner's counter are used.
 """
 
 from __future__ import annotations

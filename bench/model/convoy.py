@@ -1,23 +1,23 @@
-"""Why a process whose threads line up for the GIL has a higher load than its items ask for.
+"""Cause of the additional load of a process whose threads wait for the GIL.
 
     python bench/model/convoy.py [--python PATH ...] [--threads 1,2,4,8] [--seconds 20] [--kernel-load]
 
-The hypothesis: whoever waits for the GIL wakes once per switch interval to ask for it. When all cores are
-busy, it stands in line for a core first, just to find that the GIL is still taken; in that line it is an
-active task that no item asked for. One process runs T threads; an item is Python, a child, Python. Measured,
+The hypothesis: a thread that waits for the GIL wakes once per switch interval to request it. If all cores are
+busy, it first waits for a core, and then finds that the GIL is still held. While it waits for a core, it is
+an active task that no item needs. One process runs T threads; an item is Python, a child, Python. Measured,
 in tasks:
 
-- holder: share of time in which a thread is running or wants to; one at a time can hold the GIL;
-- waiters: further threads that run or wait for a core (the kernel's own clocks, schedstat, less the holder);
-- children: running or waiting for a core, by looks;
-- D: threads in uninterruptible waits, by looks: the other suspect, a parent that has vfork'ed;
-- network: the load of the analytic network, calibrated with the same interpreter's one thread, where waiters
-  sleep as they wait ("plain"), and as the model is today.
+- holder: share of time in which a thread runs or waits for a core; one at a time can hold the GIL;
+- waiters: further threads that run or wait for a core (the kernel's clocks, schedstat, minus the holder);
+- children: running or waiting for a core, by samples;
+- D: threads in uninterruptible waits, by samples: the alternative cause, a parent that called vfork;
+- network: the load of the analytic network, calibrated with one thread of the same interpreter: with waiters
+  that sleep while they wait ("plain"), and with the model of today.
 
-The excess is holder + waiters + children + D less "plain", and is told by cause: it is the waiters', D's, or
-what is left. If the hypothesis holds, waiters explain it, only where cores are busy, and it falls as the
-switch interval grows. One thread has no waiters: what stands there is the error of the method. At the end:
-threads in D by how the child is started. Disturbances show as "others".
+The excess is holder + waiters + children + D minus "plain", split by cause: the waiters, D, and the rest. If
+the hypothesis holds, waiters explain it, only if cores are busy, and it decreases with a longer switch
+interval. One thread has no waiters: its figure is the error of the method. The last table has the threads in
+D by the way to start the child. Disturbances are printed as "others".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A process in a convoy, watched from outside: what convoy.py measures, and how."""
+"""Measurements of convoy.py: a process whose threads wait for the GIL, observed from outside."""
 
 from __future__ import annotations
 

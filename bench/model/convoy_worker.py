@@ -1,8 +1,8 @@
-"""The worker of bench/model/convoy.py: threads that do Python, a child, Python, for ever.
+"""Worker of bench/model/convoy.py: threads that endlessly run Python, a child, and Python.
 
-Answers each line on its standard input with one of JSON: items done, CPU of its threads and of its children
-up to now, and when that was. Ends when the input does: nothing is left of it when whoever asked was killed.
-Standard library only, Python 3.11 or later.
+It answers each line on its standard input with a line of JSON: finished items, CPU of its threads and of its
+children, and the time. It ends at the end of its input, so that nothing remains if its parent is killed. Only
+the standard library, Python 3.11 or later.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""The calibrated race with the network as its guide and without: cost, and how often the answer is right.
+"""The calibrated race with and without the network as its guide: cost, and share of right answers.
 
     python bench/model/guide.py [SUITE ...] [--studies 1000] [--seed 1] [--processes N] [--json]
 
-SUITE is a suite's JSON file or one of tuner's own (`docs/method/replay.md`); `wall` and `curve` without any.
-Both lines of a suite meet the same surfaces and the same luck. "off" is the share of studies that switched
-the guide off; "foretold" how far it was off in the median for layouts without a window, and in brackets what
-the filters without a model made of the same layouts (medians over studies). A surface of more studies than a
-suite has is repeated with other luck. Intervals are Wilson's, 95 %; +- is a standard error.
+SUITE is a suite's JSON file or the name of one of tuner's own (`docs/method/replay.md`); the default is
+`wall` and `curve`. Both lines of a suite have the same surfaces and random numbers. "off" is the share of
+studies that switched the guide off. "foretold" is its median error for layouts without a window, and in
+brackets that of the filters without a model for the same layouts (medians over studies). If there are more
+studies than surfaces, surfaces are repeated with other random numbers. Intervals are Wilson's, 95 %; +- is a
+standard error.
 
-Last: the time to the first proposal on 22 and 174 layouts, when a process solves the network, and the time
-from a window to the next proposal on the last SUITE: the mean and the largest of ten studies.
+The last lines have the time to the first proposal for 22 and 174 layouts, if a process solves the network,
+and the time from a window to the next proposal on the last SUITE: the mean and the largest of ten studies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The active count seen ten times a second, beside what tuner's own sampler sees once a second.
+"""Number of active tasks ten times a second, in addition to the samples of tuner once a second.
 
-A window of half a minute holds 30 looks of the sampler and 6 of the kernel: too few to tell a load within a
-tenth. The looks here come at random moments, so that they march with nothing, and are kept in a file of their
-own: one line a second, ``begin,end,looks,running,active`` (wall seconds, a count, two sums over the looks).
+A window of half a minute has 30 samples of tuner and 6 of the kernel: too few to measure a load within a
+tenth. The samples here are at random times, so that they are not in step with the service. They are stored in
+a separate file: one line a second, ``begin,end,looks,running,active`` (wall seconds, a count, two sums over
+the samples).
 """
 
 from __future__ import annotations

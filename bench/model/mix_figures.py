@@ -1,4 +1,4 @@
-"""How good predictions are: errors, order, regret, coverage. Numbers in, numbers out."""
+"""Quality of predictions: errors, order, regret, coverage."""
 
 from __future__ import annotations
 

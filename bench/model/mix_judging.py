@@ -1,4 +1,4 @@
-"""One mix: everybody's predictions beside what was measured."""
+"""Predictions of all models for one mix, compared with the measurements."""
 
 from __future__ import annotations
 

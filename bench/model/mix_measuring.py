@@ -1,6 +1,6 @@
-"""Takes the windows of mixes.py: block by block, the mixes in turns, one study file per mix.
+"""Measurement of the windows of mixes.py: block by block, the mixes in turn, one study file per mix.
 
-Who is killed goes on where he was: what a file holds is not measured again.
+After an interruption, the measurement continues: windows in a file are not measured again.
 """
 
 from __future__ import annotations

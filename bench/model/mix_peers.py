@@ -1,7 +1,7 @@
-"""Who predicts: the network, the simulation, the bounds of queueing theory, the Universal Scalability Law.
+"""Predictors: the network, the simulation, the bounds of queueing theory, the Universal Scalability Law.
 
-The network, the simulation and the bounds know the windows of 1x1 and nothing else. The laws know every
-window of half of the layouts: they have no other way to begin.
+The network, the simulation and the bounds use only the windows of 1x1. The scalability laws use all windows
+of half of the layouts, because they need several layouts.
 """
 
 from __future__ import annotations

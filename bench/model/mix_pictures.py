@@ -1,4 +1,4 @@
-"""Prediction against measurement, a picture per mix. Needs matplotlib (dependency group bench-model)."""
+"""Predictions against measurements, a picture per mix. Needs matplotlib (dependency group bench-model)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured: a point per window that counts, and the means of a layout."""
+"""Measurements: a point per valid window, and the means of a layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the judged mixes add up to: the bars, the tables, the JSON."""
+"""Results of all mixes: the bars, the tables, the JSON."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The worker of bench/model/mixes.py: TUNER_THREADS threads that do items of a mix for ever, and count them.
+"""Worker of bench/model/mixes.py: TUNER_THREADS threads that endlessly run items of a mix, and count them.
 
     python mix_worker.py --python-turns N --native-turns N --asleep-s S --blocked-s S --child-turns N --cv C
         --seed N --child PROGRAM --blocked LIBRARY --counter FILE
-    python mix_worker.py --turns-per-ms CHILD  # prints, as JSON, how many turns this box makes in a ms
+    python mix_worker.py --turns-per-ms CHILD  # prints, as JSON, how many turns this host makes in a ms
 
-Standard library only, Python 3.11 or later. The sizes of an item's parts come from decks: each deck holds the
-quantiles of a lognormal distribution and is shuffled anew whenever it is used up, so that even a short window
-has items of nearly every size in their true shares. Seed, process id and thread give each thread a stream
-of its own, another one in every launch.
+Only the standard library, Python 3.11 or later. The sizes of an item's parts come from decks: each deck has
+the quantiles of a lognormal distribution, and is shuffled again after its last card. So even a short window
+has items of nearly every size in their true shares. Seed, process id and thread give each thread its own
+random stream, which differs between launches.
 """
 
 from __future__ import annotations

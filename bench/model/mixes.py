@@ -1,6 +1,6 @@
-"""Predictions of the model beside real windows of registered mixes, and beside what simpler models say.
+"""Predictions of the model, compared with real windows of registered mixes and with simpler models.
 
-python bench/model/mixes.py measure [--into mixes] [--hours H]      # 3 hours on a quiet box of two cores
+python bench/model/mixes.py measure [--into mixes] [--hours H]      # 3 hours on a quiet host of two cores
 python bench/model/mixes.py report [--from mixes ...] [--pictures FOLDER] [--json]
 """
 

@@ -1,18 +1,18 @@
-"""The figures published by others, beside what the model says of them.
+"""Published figures of other projects, compared with the model.
 
     python bench/model/published.py [--seeds FILE] [--only socorro|nornir|pools ...] [--json]
                                     [--variants NAME ...] [--generations 40] [--seed 1]
 
 socorro  Crash processors on 24 cores (2014), six layouts. A *descriptive* fit of the network: the base model,
-         its terms one by one and together. Beside each variant's errors stands what it says of a layout when
-         fitted without it, and what it predicts for layouts that nobody measured.
+         its terms one by one and together. Each variant has its errors, its prediction for each layout from a
+         fit without it, and its predictions for layouts that were not measured.
 nornir   10 000 waiting tasks on thread pools (2020), row by row: models of several structures, each fitted to
-         all 32 rows, to all but one, and to the four corners only. gornir, gnocchi: what a constant says.
-pools    JVM jobs that compute and sleep (2023): which of the published facts come out, and which do not.
+         all 32 rows, to all but one, and to the four corners only. gornir, gnocchi: a constant.
+pools    JVM jobs that compute and sleep (2023): which of the published facts the model reproduces.
 
-The figures come from seeds.yaml: ../shared/data/seeds.yaml beside the
-checkout, or --seeds. Nothing here is timed, and all searches are seeded: the same numpy and scipy print the
-same. All of it takes some minutes: almost all of them the Socorro searches and nornir's fits.
+The figures come from seeds.yaml: ../shared/data/seeds.yaml next to the checkout, or --seeds. Nothing is
+timed, and all searches have seeds: the same numpy and scipy print the same. The bench takes some minutes,
+mostly for the Socorro searches and nornir's fits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The facts of pi_pools_2023 (JVM jobs that compute and sleep, 12 cores), by the network and by events.
+"""The facts of pi_pools_2023 (JVM jobs that compute and sleep, 12 cores), by the network and by simulation.
 
-Two boxes: one of 12 full cores, and one of 6 cores with two threads each, where a gain of 25 % makes 3 s
-alone into 4.8 s when 12 run, as published. Neither reproduces everything.
+There are two hosts: one of 12 full cores, and one of 6 cores with two threads each, where a gain of 25 %
+makes 4.8 s with 12 jobs out of 3 s alone, as published. Neither reproduces all facts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The Socorro table of 2014 as a descriptive fit: variants of the network, their errors, what they predict.
+"""The Socorro table of 2014 as a descriptive fit: variants of the network, their errors and predictions.
 
-Every variant is fitted in the same way, to the throughput of the layouts and to what is told about their
-loads: residuals are logarithms of the throughput, and how far a load lies outside of its range. Global search
-by differential evolution (seeded, all candidates of a generation in one solve), then least squares from its
-best. Leaving one layout out, its throughput and its load, repeats all of that.
+Every variant is fitted in the same way, to the throughput of the layouts and to the published statements on
+their loads. Residuals are logarithms of the throughput, and the distance of a load from its range. A global
+search by differential evolution (seeded, all candidates of a generation in one solve) is followed by least
+squares. The fit is repeated for each layout that is left out, with its throughput and its load.
 """
 
 from __future__ import annotations

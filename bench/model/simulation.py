@@ -1,12 +1,13 @@
-"""Events per second of the simulation, in C and in Python, beside SimPy and Ciw on the same networks.
+"""Events per second of the simulation, in C and in Python, compared with SimPy and Ciw on the same networks.
 
     python bench/model/simulation.py [--rounds 5] [--items 20000] [--c-items 1000000] [--json]
 
-SimPy and Ciw come with the dependency group `bench-model`. All take turns, with another seed in every round;
-medians over rounds. An event is the end of a stage, or a forced hand-over of the GIL, for all of them; theirs
-are fewer than what they schedule. Time is CPU time, so that a busy box matters less: of the run alone, for
-the C program of its whole process. Throughput is the mean over rounds, and has to agree within 1 %: exit
-code 1 where it does not. Ciw's customers cannot hold a GIL while they compute: it gets a network without one.
+The dependency group `bench-model` installs SimPy and Ciw. The programs alternate, with another seed in every
+round; figures are medians over rounds. An event is the end of a stage, or a forced hand-over of the GIL, for
+all programs; SimPy and Ciw schedule more than these. Time is CPU time, which a busy host changes less: that
+of the run, and for the C program that of its whole process. Throughput is the mean over rounds, and must
+agree within 1 %; otherwise the exit code is 1. Ciw's customers cannot hold a GIL while they compute, so its
+network has none.
 """
 
 from __future__ import annotations

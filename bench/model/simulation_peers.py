@@ -1,10 +1,10 @@
-"""The same network written for SimPy and for Ciw; `simulation.py` compares.
+"""The same network written for SimPy and for Ciw; `simulation.py` compares them.
 
-SimPy has no processor sharing. `InterruptedCores` is what its users write: a server process that waits for
-the next end and is interrupted by whoever comes. `VirtualTimeCores` has tuner's own algorithm instead: the
-most that can be had from SimPy. The lock that is handed over by force stands on plain events in both. Ciw has
-processor sharing, but a customer cannot hold one node while it is served at another: it gets networks without
-a GIL.
+SimPy has no processor sharing. `InterruptedCores` is the usual solution of its users: a server process that
+waits for the next end and is interrupted by each arrival. `VirtualTimeCores` has tuner's algorithm instead,
+which is the fastest possible with SimPy. The lock with forced hand-over uses plain events in both. Ciw has
+processor sharing, but a customer cannot hold one node while another one serves it, so its networks have no
+GIL.
 """
 
 from __future__ import annotations

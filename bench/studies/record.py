@@ -1,10 +1,10 @@
-"""Make a measured study small enough to keep: its windows stay, its one-second samples go.
+"""Reduce a measured study to its windows, without samples, so that it is small enough to keep.
 
     python bench/studies/record.py STUDY.tuner.db NAME
 
-writes NAME.tuner.db into this folder. `tuner replay`, `rank`, `plan` and `aa` read it as they read the study.
-What names the box or whoever measured is taken out of the provenance, folders of files out of the config; the
-study itself is not changed.
+writes NAME.tuner.db to this folder. `tuner replay`, `rank`, `plan` and `aa` read it like the study. Names of
+the host and of users are removed from the provenance, and folders of files from the config. The study itself
+is not changed.
 """
 
 from __future__ import annotations
