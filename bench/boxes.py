@@ -64,7 +64,7 @@ class Case:
 
     @property
     def population_mean(self) -> float:
-        """Of a layout, over all boxes there might be."""
+        """Return the mean throughput of a layout over all possible hosts."""
         return math.exp((self.level**2 + self.apart**2) / 2)
 
 
@@ -99,7 +99,7 @@ class Study:
 
 
 def simulated(case: Case, random_: random.Random) -> Study | None:
-    """None: a layout or a box has nothing."""
+    """Simulate a study; None if a layout or a host has no launch."""
     n_boxes = len(case.blocks)
     levels = [random_.gauss(0, case.level) for _ in case.blocks]
     apart = [[random_.gauss(0, case.apart) for _ in case.blocks] for _ in range(case.n_layouts)]

@@ -31,7 +31,7 @@ def nothing() -> None:
 
 
 def main() -> None:
-    """Print the CPU of a task without the module, and what the module adds."""
+    """Print the CPU of a task without the module, and the additional CPU with it."""
     from celery import Celery, signals
     from celery.app.trace import build_tracer
 

@@ -130,7 +130,7 @@ def race_pair(shared: tuple[str, tuple[str, str], int], number: int) -> Outcome:
 
 @dataclass
 class KeptBox(SimulatedBox):
-    """Keeps what it gave."""
+    """A simulated host that keeps its windows."""
 
     taken: list[list[Observed]] | None = None
 

@@ -39,7 +39,7 @@ def finished(folder: Path, after_s: float, until_s: float) -> int:
 
 
 def windows(counting: Counting, folder: Path, n_windows: int, window_s: float) -> list[tuple[int, int]]:
-    """What was counted and what was finished, window by window."""
+    """Return the counted and the finished items, window by window."""
     found = []
     before = counting.read()
     for _ in range(n_windows):

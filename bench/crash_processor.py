@@ -73,7 +73,7 @@ def start_up(root: Path) -> tuple[float, float]:
 
 
 def shares(root: Path, n_processes: int, n_threads: int, seconds: float) -> str:
-    """What processors of the 2014 profile say about their items."""
+    """Return the parts of an item that processors with the profile of 2014 report."""
     options = ["--endless", "--profile", "socorro-2014", "--number-of-threads", str(n_threads)]
     processes = [
         subprocess.Popen([*COMMAND, "run", "--fs-root", root, *options], stderr=subprocess.PIPE, text=True)

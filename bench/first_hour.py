@@ -58,7 +58,7 @@ ESTIMATE, RANKING, BEST_GROUP = "It takes about", "PROVISIONAL:", re.compile(r"M
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the first minutes of one study showed."""
+    """Results of the first minutes of one study."""
 
     service: str
     estimate_s: float | None  #: until the first estimate was printed; None: none was
@@ -93,7 +93,7 @@ def first_minutes(named: str, child: Path, start: Start, options: argparse.Names
 
 @dataclass(slots=True)
 class _Seen:
-    """What was printed until the provisional ranking ended."""
+    """Output until the end of the provisional ranking."""
 
     estimate_s: float | None = None
     ranking_s: float | None = None
@@ -103,7 +103,7 @@ class _Seen:
 
 
 def _watch(place: Place) -> _Seen:
-    """Read what tuner prints until its provisional ranking, then press Ctrl-C."""
+    """Read tuner's output until its provisional ranking, then send Ctrl-C."""
     seen = _Seen()
     began_s = last_s = time.monotonic()
     words = [*TUNER, "grid", "study.yaml", "--study", "s.tuner.db"]

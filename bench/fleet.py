@@ -50,7 +50,7 @@ BARS = {"all": {2: 0.9, 4: 0.9, 8: 0.9}, "race": {2: 0.85, 4: 0.75, 8: 0.6}}
 
 @dataclass(frozen=True)
 class Job:
-    """What the studies of a few lines have in common."""
+    """Settings that the studies of several lines share."""
 
     suite: Suite
     strategy: str
@@ -63,7 +63,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Led:
-    """What became of one study on so many boxes."""
+    """Result of one study on a number of hosts."""
 
     n_boxes: int
     hours: float
@@ -74,7 +74,7 @@ class Led:
 
 @dataclass(frozen=True)
 class Line:
-    """The studies of a suite on so many boxes."""
+    """The studies of a suite on a number of hosts."""
 
     suite: str
     strategy: str
@@ -119,7 +119,7 @@ class Timed:
 
 
 class SimulatedFleet:
-    """Boxes that measure one surface; the clock is simulated."""
+    """Hosts that measure one surface on a simulated clock."""
 
     def __init__(self, job: Job, surface: int, stream: str, n_boxes: int) -> None:
         self.names = [f"box-{n + 1}" for n in range(n_boxes)]
@@ -128,7 +128,7 @@ class SimulatedFleet:
         self.n_launches = 0
 
     def lead(self, strategy: Timed, *, races: bool, foresees: bool = False, cap: int = CAP_LAUNCHES) -> None:
-        """Until a race's answer may be claimed, nothing more is asked for, or *cap* launches were made."""
+        """Run until a race has an answer, nothing more is proposed, or *cap* launches were made."""
         under_way: dict[str, Place] = {}
         events: list[tuple[float, int, Place, list[Observed]]] = []
         foreseen_s = 0.0
@@ -159,7 +159,7 @@ class SimulatedFleet:
 
 
 def _own_box(job: Job, surface: int, stream: str) -> SimulatedBox:
-    """A box with a level of its own, and with something of its own with each layout."""
+    """Return a host with its own level, and with its own effect on each layout."""
     random = Random(f"{stream}/box")
     level = random.gauss(0, job.level_sd)
     row = [value * exp(level + random.gauss(0, job.spread_sd)) for value in job.suite.surfaces[surface]]
@@ -171,7 +171,7 @@ def make(name: str, goal: Goal, seed: int, n_blocks: int | None = None) -> Sprea
 
 
 def one_study(job: Job, number: int) -> list[Led]:
-    """The same study on each number of boxes, in turn."""
+    """Run the same study on each number of hosts, in turn."""
     surface, repeat = number % job.suite.n_surfaces, number // job.suite.n_surfaces
     stream = f"{job.seed}/{surface}/{repeat}"
     found = []
@@ -226,7 +226,7 @@ def told(line: Line) -> str:
 
 
 def plan(suite: Suite, name: str, n_boxes: int, seed: int) -> dict[str, object]:
-    """What a strategy costs with so many boxes."""
+    """Print the cost of a strategy on so many hosts."""
     job = Job(suite, name, "strict", (n_boxes,), 0.05, 0.0, seed)
     fleet = SimulatedFleet(job, 0, f"{seed}/plan", n_boxes)
     strategy = Timed(make(name, suite.goal("strict"), seed, n_boxes))

@@ -36,7 +36,7 @@ SETTLES_S = 10.0
 
 @dataclass(frozen=True)
 class Line:
-    """What a box took."""
+    """Cost of a host."""
 
     keys: str  #: "TLS" or "none"
     idle_share: float  #: of a core

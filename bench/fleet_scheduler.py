@@ -55,7 +55,7 @@ BAR = 0.1  #: of a core, for 1000 boxes
 
 @dataclass(frozen=True)
 class Line:
-    """What so many boxes took."""
+    """Cost of a number of hosts."""
 
     boxes: int
     seconds: float
@@ -67,7 +67,7 @@ class Line:
 
 
 class Paced:
-    """A launch that is simulated at once, and told at its own pace."""
+    """A launch that is simulated at once, and reported at the pace of a real one."""
 
     def __init__(self, asked: bytes) -> None:
         self._asked: FleetOrder = pickle.loads(asked)
@@ -91,7 +91,7 @@ class Paced:
         return False
 
     def finish(self) -> None:
-        """It goes on to its end."""
+        """Do nothing: the launch runs to its end."""
 
     def end(self, why: str | None = None) -> None:  # noqa: ARG002
         self._ends.set()
@@ -153,7 +153,7 @@ def scheduler() -> Iterator[tuple[int, str]]:
 
 @contextlib.contextmanager
 def boxes_at(address: str, n: int, n_processes: int) -> Iterator[None]:
-    """*n* boxes in so many processes."""
+    """Start *n* hosts in so many processes."""
     started = []
     with tempfile.TemporaryDirectory(prefix="bench-fleet-") as folder:
         try:
@@ -193,7 +193,7 @@ def a_study() -> StudyRecord:
 
 
 class Coordinator:
-    """Keeps every box at work; the first launch of each has a length of its own."""
+    """A coordinator that keeps every host busy; first launches have different lengths."""
 
     def __init__(self, fleet: DaskFleet) -> None:
         self._fleet, self._random, self._n = fleet, Random(1), 0

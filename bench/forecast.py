@@ -35,7 +35,7 @@ CAP_LAUNCHES = 2000
 
 @dataclass(frozen=True)
 class Shared:
-    """What the studies of a line have in common."""
+    """Settings that the studies of a line share."""
 
     suite: Suite
     kind: Kind
@@ -44,7 +44,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Asked:
-    """What one study said at one moment, and what came of it."""
+    """The forecast of one study at one moment, and the time that it then took."""
 
     share: float
     told_s: float | None  #: None: not known
@@ -54,7 +54,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Line:
-    """What the studies of a suite said at one moment."""
+    """The forecasts of the studies of a suite at one moment."""
 
     suite: str
     share: float

@@ -57,7 +57,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of one study."""
+    """Result of one study."""
 
     right: bool
     n_windows: int

@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def tell_truth(whole: dict[str, Any], lines: list[str]) -> dict[str, float]:
-    """Print what all layouts gave; gives it."""
+    """Print and return the throughput of all layouts."""
     print("\n".join(lines), end="\n\n")
     inner = {one["layout"]: one["n_threads"] for one in whole["evidence"]["inner_threads"]}
     truth = {row["layout"]: row["throughput_per_10min"] for row in whole["layouts"]}

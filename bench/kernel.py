@@ -33,7 +33,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def in_child(what: Callable[[], float]) -> float:
-    """What a process of its own says."""
+    """Return the result of a separate process."""
     reading, writing = os.pipe()
     if (pid := os.fork()) == 0:
         try:

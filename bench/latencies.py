@@ -68,7 +68,7 @@ CASES: tuple[tuple[str, str, int | None, tuple[float, float, float] | None], ...
 
 
 def latency(kind: str, rate: int | None, window_s: float) -> dict[str, Any]:
-    """What a study of one launch says."""
+    """Return the latencies of a study of one launch."""
     with tempfile.TemporaryDirectory(prefix="la-") as name, socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
         free.close()

@@ -38,7 +38,7 @@ ended.wait()
 
 
 def specs(spool: Path) -> dict[str, ServiceSpec]:
-    """What is launched: a C program, a small Python one, the built-in worker on an endless spool."""
+    """Return the services to launch: a C program, a small Python one, and the built-in worker."""
     commands = {"sleep": ("sleep", "100000"), "python": (sys.executable, "-c", PYTHON_WORKER)}
     if shutil.which("crash-processor"):
         options = ("--fs-root", str(spool), "--number-of-threads", "{threads}", "--endless")

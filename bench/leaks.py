@@ -120,7 +120,7 @@ def launch(of: Service, draw: random.Random, window_s: float, leak_per_min: floa
 def study(
     design: Design, draw: random.Random, leak_per_min: float, start_s: float | None = None
 ) -> tuple[MemoryGrowth | None, MemoryGrowth | None]:
-    """Return what a study reports of the best layout, and after the longer launches; None: nothing."""
+    """Return the reports on the best layout, also after the longer launches; None: no report."""
     services = [Service.drawn(draw, None if number else start_s) for number in range(1 + design.n_others)]
     launches: dict[int, list[list[Look]]] = {
         number: [
@@ -151,7 +151,7 @@ def share(n: int, of: int) -> str:
 
 
 def race(world: Suite, number: int, loss_per_h: float, seed: int) -> tuple[LongerLaunch | None, int]:
-    """Return what the longer launches of a race showed, if there were any, and its number of windows."""
+    """Return the result of the longer launches of a race, if any, and its number of windows."""
     surface = number % len(world.surfaces)
     rates = sorted(zip(world.surfaces[surface], world.layouts, strict=True), reverse=True)[:4]
     items_per_s = {layout: per_10min / 600 for per_10min, layout in rates}

@@ -162,7 +162,7 @@ FRONTS = [
 
 
 def simulate_fronts(case: Fronts, n_studies: int, seed: int) -> tuple[float, float]:
-    """The share of studies that say anything wrong, and how many statements a study makes."""
+    """Return the share of studies with a wrong statement, and the number of statements per study."""
     random_ = random.Random(f"{seed} {case.name}")
     n_wrong = n_statements = 0
     for _ in range(n_studies):

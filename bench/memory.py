@@ -36,7 +36,7 @@ PROC = Path("/proc")
 
 
 def stopped_tree(roots: Sequence[int]) -> list[int]:
-    """All below *roots*, stopped; nobody can start another meanwhile."""
+    """Stop all processes below *roots*, so that none of them can start another one."""
     stopped: dict[int, None] = {}
     while True:
         waiting, new = list(roots), []

@@ -103,7 +103,7 @@ def shown_study(options: argparse.Namespace, layout: Layout) -> StudyRecord:
 
 @contextmanager
 def bars(study: StudyRecord, layout: Layout) -> Iterator[Callable[[float, Sample, float], None]]:
-    """The view of a terminal that nobody looks at, and the file beside a study; another process reads."""
+    """A terminal's view without a reader, and the file of a running study; another process reads both."""
     master, slave = pty.openpty()
     reader = subprocess.Popen(["cat"], stdin=master, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     strategy = Followed(FullGrid(goal_of(study), 1, 1))
@@ -127,7 +127,7 @@ def bars(study: StudyRecord, layout: Layout) -> Iterator[Callable[[float, Sample
 
 
 def one_window(options: argparse.Namespace) -> tuple[dict[str, float], dict[str, float]]:
-    """Ratios of one core: by process, and within tuner by what it did."""
+    """Return shares of one core: by process, and within tuner by activity."""
     clock, layout = SystemClock(), Layout(options.processes, options.threads)
     worker = str(Path(__file__).resolve().with_name("overhead_worker.py"))
     command = (sys.executable, worker, "busy" if options.busy else "quiet")

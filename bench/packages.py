@@ -21,7 +21,7 @@ MODULES = {"pyelftools": "elftools.elf.elffile", "scipy": "scipy.optimize"}  #: 
 
 
 def size_bytes(package: str) -> tuple[int, int]:
-    """Of its wheel, and of what pip makes of that, byte code included."""
+    """Return the size of the wheel, and of the installed package including byte code."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]

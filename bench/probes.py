@@ -78,12 +78,12 @@ def difference(pairs: Sequence[tuple[float, float]]) -> Difference:
 
 
 def part_of(whole: Difference, times: int) -> Difference:
-    """What one of *times* readings, or counts, has of what they cost together."""
+    """Return the cost of one of *times* readings or counts."""
     return Difference(whole.middle / times, whole.low / times, whole.high / times, whole.n)
 
 
 def verdict(*parts: Difference) -> str:
-    """Whether the bar is met by all *parts* together, as far as their intervals tell."""
+    """Return whether all *parts* together meet the bar, given their intervals."""
     if min(part.n for part in parts) < FEWEST_PAIRS:
         return f"open: it takes {FEWEST_PAIRS} pairs to tell"
     if sum(part.high for part in parts) <= BAR_RATIO:
@@ -93,7 +93,7 @@ def verdict(*parts: Difference) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder with a service in it, and what it needs."""
+    """A folder with a service and its files."""
 
     case: Case
     folder: Path
@@ -157,7 +157,7 @@ _EMPTY = {
 
 @contextmanager
 def launched(place: Place, probe: str, *, bare: bool = False) -> Iterator[tuple[Counting, Watch]]:
-    """The service in its layout, fed and warm, with who counts and who looks."""
+    """Start the service in its layout, with feeder, probe and sampler, and warm it up."""
     settings = configs.settings_of(place.config(probe, bare=bare), {})
     record = plan_builder.plan_record(settings)
     (layout,) = record.layouts
@@ -202,7 +202,7 @@ def taken(place: Place, counting: Counting, watch: Watch, lasts_s: float, times:
 
 
 def pairs_of(place: Place, probe: str, options: argparse.Namespace) -> list[tuple[Slice, Slice]]:
-    """Slices of one launch: asked, not asked."""
+    """Return the slices of one launch, with and without readings."""
     found = []
     with launched(place, probe) as (counting, watch):
         for n in range(options.pairs):
@@ -213,13 +213,13 @@ def pairs_of(place: Place, probe: str, options: argparse.Namespace) -> list[tupl
 
 
 def bare_of(place: Place, probe: str, options: argparse.Namespace) -> float:
-    """CPU per item of a launch in which nobody asks, and items do nothing."""
+    """Return the CPU per item of a launch without readings, with empty items."""
     with launched(place, probe, bare=True) as (counting, watch):
         return taken(place, counting, watch, 2 * options.slice, 0).cpu_s
 
 
 def bare_pairs_of(place: Place, options: argparse.Namespace) -> list[tuple[float, float]]:
-    """Launches with and without what the service has to be told, in the order ABBA."""
+    """Return launches with and without the option of the service, in the order ABBA."""
     found = []
     for n in range(options.launches * options.pairs // 2):
         order = (place.case.probe, place.case.without)
@@ -229,7 +229,7 @@ def bare_pairs_of(place: Place, options: argparse.Namespace) -> list[tuple[float
 
 
 def measure(name: str, place: Place, options: argparse.Namespace) -> None:
-    """All launches of one case, and what they say."""
+    """Return the results of all launches of one case."""
     case = place.case
     pairs: list[tuple[Slice, Slice]] = []
     for _ in range(options.launches):
@@ -277,7 +277,7 @@ def broker_of(case: Case) -> Iterator[str]:
 
 
 def why_not(case: Case, services: Path) -> str:
-    """What keeps *case* from being measured here; empty: nothing."""
+    """Return why *case* cannot be measured here; empty: it can."""
     if not (services / "bin" / "python").exists():
         return f"no services in {services}: make services, or --services FOLDER"
     program = {"redis": "redis-server", "rabbitmq": "rabbitmq-server", "": "true"}[case.broker]

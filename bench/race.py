@@ -125,7 +125,7 @@ class Proven(Race):
 
 
 class Told(Race):
-    """A strict race that knows the noise of a suite whose windows are all of one length."""
+    """A strict race that is given the noise of a suite whose windows have one length."""
 
     def __init__(self, goal: Goal, seed: int, noise: SuiteNoise) -> None:
         super().__init__(goal, seed)

@@ -90,7 +90,7 @@ def measure(name: str, probe: Probe, n_readings: int, before: Callable[[], objec
 
 
 def packets(per_s: int, lasts_s: float) -> None:
-    """What tuner spends on packets that come by themselves; a study asks meanwhile, once a second."""
+    """Measure the cost of packets that arrive, while a study reads once a second."""
     probe = StatsdProbe(CLOCK, "gunicorn.requests", None, warn)
     with probe.counting(Layout(1, 1)) as counting:
         address = counting.environment[ADDRESS_VARIABLE]
@@ -108,7 +108,7 @@ def packets(per_s: int, lasts_s: float) -> None:
 
 
 def counting_threads(directory: str) -> None:
-    """64 threads that have counted, each in a slot of its own."""
+    """Start 64 threads that have counted, each in its own slot."""
     kept: list[Slot] = []
 
     def count() -> None:

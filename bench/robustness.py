@@ -83,7 +83,7 @@ Kind = Literal["strict", "calibrated", "grid", "check", "check-strict"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What each worker process needs."""
+    """Arguments of each worker process."""
 
     world: Suite
     kind: Kind
@@ -127,7 +127,7 @@ class CheckedStudy:
 
 @dataclass
 class WatchedBox(SimulatedBox):
-    """A simulated box that records which layouts were launched, and how old launches were in windows."""
+    """A simulated host that records the launched layouts, and the age of launches in windows."""
 
     launched: set[Layout] = field(default_factory=set)
     ages_s: list[float] = field(default_factory=list)  #: of launches, in the middle of their windows
@@ -140,7 +140,7 @@ class WatchedBox(SimulatedBox):
 
 
 class Watched(Timed):
-    """A race on several hosts whose answer is looked at whenever it is asked for."""
+    """A race on several hosts whose answers are recorded."""
 
     def __init__(self, strategy: FleetRace, look: Callable[[Answer, set[Layout]], None]) -> None:
         super().__init__(strategy)

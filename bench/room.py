@@ -88,7 +88,7 @@ def spools(folder: Path, n: int) -> None:
 
 
 def files_of_worker(spool: Path, n_threads: int) -> tuple[int, int]:
-    """Open files of a crash processor with so many threads: at first, and the most that were seen."""
+    """Return the open files of a crash processor with so many threads: at first, and the most."""
     options = ["--endless", "--number-of-threads", str(n_threads)]
     with subprocess.Popen(
         [*PROCESSOR, "run", "--fs-root", spool, *options], stderr=subprocess.DEVNULL

@@ -77,7 +77,7 @@ class Cost:
 
 
 def sizes(axis: str, most: int) -> dict[int, Size]:
-    """What is measured along *axis*: the figure on it, and the study."""
+    """Return the sizes along *axis*: the study of each figure."""
     if axis == "windows":
         counts = [100, 1000, 10_000, 100_000]
         return {n: replace(USUAL, n_windows=n, n_samples=100 * n) for n in counts if n <= most}
@@ -176,7 +176,7 @@ def measure(axis: str, folder: Path, options: argparse.Namespace) -> dict[str, d
 
 
 def fetch(process: subprocess.Popen[str]) -> None:
-    """Get the first page of a server that says where it is; back without one where the limit ended it."""
+    """Get the first page of a server that prints its address; return without it at the time limit."""
     assert process.stdout is not None
     line = process.stdout.readline()
     address = next((word for word in line.split() if word.startswith("http")), None)
@@ -196,12 +196,12 @@ def fetch(process: subprocess.Popen[str]) -> None:
 
 
 def ended(process: subprocess.Popen[str], *, waits: bool) -> os.waitid_result | None:
-    """How *process* ended, or None; what it used can still be asked for, which `poll` takes away."""
+    """Return how *process* ended, or None, without reaping it, so that its usage stays readable."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | (0 if waits else os.WNOHANG))
 
 
 def parts(study: Path) -> None:
-    """What `rank` does with *study*, part by part, and how often the model is fitted for a `report`."""
+    """Print the time of the parts of `rank` for *study*, and the number of fits of a `report`."""
     from tuner.app.collection import pause_collection
     from tuner.bootstrap.stores import open_store
     from tuner.core.model.calibration.joint_fit import Problem
@@ -245,7 +245,7 @@ def parts(study: Path) -> None:
 
 
 def real() -> None:
-    """What tuner's own looks at launches of P sleeping processes cost: one a second, and one every 5 s."""
+    """Print the cost of tuner's samples of P sleeping processes: one a second, and one every 5 s."""
     print("\nreal processes (sleep): started and gone in, CPU of a look a second and of one every 5 s")
     for count in (1, 50, 200):
         clock = SystemClock()
@@ -285,7 +285,7 @@ def cpu_of(what: Callable[[], object]) -> float:
 
 
 def processes() -> None:
-    """What a launch of P x T costs on the virtual box, and the layout arithmetic beside it."""
+    """Print the cost of a launch of P x T on the simulated host, and of the layout arithmetic."""
     print("\nvirtual box, 3 windows of 10 s of PxT: CPU seconds; most memory of the process by then")
     for count, threads in SIDES:
         layout = Layout(count, threads)
@@ -321,7 +321,7 @@ def processes() -> None:
 
 
 def simulated(scenario: Scenario) -> None:
-    """What it takes to play *scenario* event by event; after other axes the memory may be of another."""
+    """Print the cost of simulating *scenario* event by event."""
     from tuner.adapters.virtual.simulator import simulate_all
 
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

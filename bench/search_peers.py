@@ -27,7 +27,7 @@ def missing(package: str) -> bool:
 
 
 class _OneByOne:
-    """Asks for one window at a time, and names a layout."""
+    """A strategy that requests one window at a time, and names a layout."""
 
     def __init__(self, goal: Goal, n_windows: int) -> None:
         self.goal, self.left = goal, n_windows

@@ -86,7 +86,7 @@ def many_windows(path: Path, window: Window, n_windows: int) -> None:
 
 
 def checking(path: Path) -> None:
-    """What digests cost a listing, by turns, and what other bytes to make them of would."""
+    """Print the cost of digests in a listing, and of other byte formats for them."""
     with closing(sqlite3.connect(path)) as connection:
         ways: dict[str, Callable[[], object]] = {
             "with its digests": lambda: list_windows(

@@ -102,7 +102,7 @@ class Cost:
 
 
 def one_study(shared: Shared, task: Task) -> Cost:
-    """Every contestant meets the same box: its noise depends on the seed and the surface only."""
+    """Run every strategy on the same host, whose noise depends on the seed and the surface only."""
     suite = shared.suite
     stream = f"{shared.seed}/{task.surface}/0"
     goal = suite.goal("calibrated" if task.contestant == CALIBRATED else "strict")

@@ -41,7 +41,7 @@ PROFILE = Path(__file__).resolve().parents[1] / "configs" / "profiles" / "socorr
 
 
 class Timed:
-    """A Progress that is told, and how much CPU that took, by what it was told."""
+    """A Progress that records the CPU of each kind of report."""
 
     def __init__(self, result: StudyFigures) -> None:
         self._told = result

@@ -51,7 +51,7 @@ ENDED_WELL = (0, 5)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder with a service in it, and what it needs."""
+    """A folder with a service and its files."""
 
     service: Service
     kind: str
@@ -84,7 +84,7 @@ class Place:
         subprocess.run(["redis-cli", "-p", port, "FLUSHALL"], check=True, stdout=subprocess.DEVNULL)
 
     def tuner(self, *words: str) -> Any:
-        """What `tuner WORDS --json` printed."""
+        """Return the output of `tuner WORDS --json`."""
         done = subprocess.run(
             [*TUNER, *words, "--json"],
             cwd=self.folder,
@@ -165,7 +165,7 @@ def build_child(folder: Path) -> Path:
 
 
 def start_of(child: Path, python: Path) -> Start:
-    """What *python* and *child* use for a start, on average."""
+    """Return the mean cost of a start of *python* and *child*."""
     script = (
         "import resource, subprocess, sys\n"
         "def used(who): return sum(resource.getrusage(who)[:2])\n"

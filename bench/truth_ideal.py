@@ -18,7 +18,7 @@ ALIKE_RATIO = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one item takes, in seconds."""
+    """Demands of one item, in seconds."""
 
     python_s: float = 0.0
     child_s: float = 0.0
@@ -35,7 +35,7 @@ class Demand:
         return Demand(child_s=self.python_s + self.child_s, wait_s=self.wait_s)
 
     def with_start(self, start: Start) -> Demand:
-        """With what it takes to start the child, where there is one."""
+        """Return the demand with the cost of starting the child, if there is one."""
         if not self.child_s:
             return self
         return replace(self, python_s=self.python_s + start.python_s, child_s=self.child_s + start.child_s)
@@ -51,7 +51,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Ideal:
-    """What arithmetic says of a layout."""
+    """Ideal figures of a layout."""
 
     items_per_s: float
     bottleneck: frozenset[str]  #: of gil, cores, waiting
@@ -96,7 +96,7 @@ def _bottleneck(busy: dict[str, float]) -> frozenset[str]:
 def _lines(
     shares: dict[str, float], busy: dict[str, float], n_processes: int, n_items: int
 ) -> dict[str, float]:
-    """Who waits in line: what is left, of which all but one thread of a process that keeps its GIL taken."""
+    """Split the remaining time of threads into waits for the GIL and for a core."""
     left = max(0.0, 1.0 - sum(shares.values()))
     if not shares["python"]:
         return {"gil_line": 0.0, "core_line": left}

@@ -249,7 +249,7 @@ class Service:
     in_one_loop: bool = False  #: a layout's threads are jobs of one loop: they wait for it, not for the GIL
 
     def demand(self, kind: str) -> Demand:
-        """What an item of that kind takes."""
+        """Return the demand of an item of that kind."""
         return self.demands.get(kind, DEMANDS[kind])
 
     def at_once(self, n_processes: int, n_threads: int) -> int:

@@ -42,7 +42,7 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A layout, measured, beside what it must be."""
+    """Measured figures of a layout, with the ideal ones."""
 
     service: str
     kind: str
@@ -93,7 +93,7 @@ def print_ranges(rows: Sequence[Row], to: TextIO = sys.stdout) -> None:
 
 
 def bars(rows: Sequence[Row]) -> Iterable[str]:
-    """Each bar: how many met it, and what missed it."""
+    """Return for each bar how many results met it, and those that missed it."""
     ratios = [row.ratio for row in rows]
     yield _bar(
         f"measured / ideal from {LOWEST} to {HIGHEST}",

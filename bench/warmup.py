@@ -44,7 +44,7 @@ CAP_S = 300
 
 
 def course(kind: str, draw: Random, n_s: int) -> list[float]:
-    """What is true of a launch, second by second."""
+    """Return the true level of a launch, second by second."""
     if kind == "step":
         lacks, until_s = draw.uniform(0.2, 1), draw.uniform(5, 120)
         return [1 - lacks if second + 0.5 < until_s else 1.0 for second in range(n_s)]
@@ -87,7 +87,7 @@ def noisy(true: Sequence[float], noise: float, draw: Random, memory_s: float = 0
 
 @dataclass(slots=True)
 class Judged:
-    """What a rule said of one series."""
+    """Result of a rule for one series."""
 
     settled: bool
     from_n: int
@@ -147,7 +147,7 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
 
 
 def judged_launches(n_series: int) -> None:
-    """The verdict over whole launches, beside other rules on the same series."""
+    """Print the verdicts over whole launches, and those of other rules on the same series."""
     head = ["noise/s", "launch", "rule", *(f"{kind}: settled, bias (left)" for kind in SETTLE)]
     head += ["trend: settled", "two-state: settled"]
     rows = []
@@ -175,7 +175,7 @@ def judged_launches(n_series: int) -> None:
 
 
 def first_windows(n_series: int) -> None:
-    """When a window begins, and what bias it has, as a study decides it: online, and once it is over."""
+    """Print the start of the first window and its bias, online and after the launch."""
     rows = []
     for window_s in (600, 120, 30):
         for noise in LONG_ENOUGH_S:

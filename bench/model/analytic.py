@@ -118,7 +118,7 @@ def cases_of(options: argparse.Namespace, machine: Machine, layouts: Sequence[La
 
 
 def regrets(cases: Iterable[Case]) -> list[float]:
-    """By service: what following the network costs, as a share of the best throughput."""
+    """Return the cost of following the network by service, as a share of the best throughput."""
     services: dict[int, list[Case]] = {}
     for case in cases:
         services.setdefault(case.service, []).append(case)

@@ -48,7 +48,7 @@ SPY_EVERY_S = 2.0
 
 @dataclass
 class Looks:
-    """What was seen of one layout, from outside."""
+    """Observations of one layout from outside."""
 
     calls: Counter[str] = field(default_factory=Counter)  #: looks at threads, by what they were doing
     ran_s: float = 0.0
@@ -90,7 +90,7 @@ def schedstat(pid: int, threads: list[int]) -> tuple[float, float]:
 
 
 def doing(pid: int, tid: int) -> str:
-    """What a thread does now: computes, or which system call it is in."""
+    """Return the current activity of a thread: computing, or its system call."""
     folder = Path(f"/proc/{pid}/task/{tid}")
     word = (folder / "syscall").read_text().split()[0]
     if word == "running":

@@ -48,7 +48,7 @@ SPAWNS = ("own group", "own group, files kept", "usual", "usual, files kept")
 
 @dataclass(frozen=True)
 class Excess:
-    """A run beside the network."""
+    """A run compared with the network."""
 
     plain: float  #: the network's load if waiters sleep
     network: float  #: as it is today
@@ -62,13 +62,13 @@ class Excess:
 
 
 def excess_of(seen: Seen, plain: float, network: float) -> Excess:
-    """What a run has above *plain*, by cause; the causes add up to the whole."""
+    """Return the load of a run above *plain*, split by cause."""
     rest = seen.service - plain - seen.waiters - seen.blocked
     return Excess(plain, network, seen.waiters, seen.blocked, rest)
 
 
 def demands_of(alone: Seen) -> Demands:
-    """What one thread shows: its CPU, its children's, and the rest is waiting; not that for a core."""
+    """Return the demands of one thread: its CPU, that of its children, and the rest as a wait."""
     rest_s = (1 - alone.run_delay) / alone.items_per_s - alone.own_cpu_s - alone.child_cpu_s
     return Demands(gil_s=alone.own_cpu_s, child_s=alone.child_cpu_s, asleep_s=max(0.0, rest_s))
 
@@ -79,7 +79,7 @@ def version_of(python: str) -> str:
 
 
 def cases_of(python: str, version: str, threads: Sequence[int]) -> list[Case]:
-    """One thread first, for the network; then more, then what is changed at the most threads."""
+    """Return the cases: one thread for the network, then more, then other settings of the most threads."""
     most = max(threads)
     counts = sorted({1, *threads})
     return [
@@ -95,7 +95,7 @@ def cases_of(python: str, version: str, threads: Sequence[int]) -> list[Case]:
 
 
 def beside_network(case: Case, seen: Seen, alone: Seen, cores: float) -> Excess:
-    """What *case* gave, beside what the network makes of what one thread of the same gave."""
+    """Return the result of *case*, with the network's prediction from one thread."""
     machine = Machine(
         cores=cores,
         switch_interval_s=case.interval_ms / 1000,

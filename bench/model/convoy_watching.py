@@ -120,7 +120,7 @@ def schedstat_of(pid: int) -> dict[str, tuple[int, int, int]]:
 
 
 def watch(worker: subprocess.Popen[str], seconds: float, *, wants_load1: bool) -> Seen:
-    """Look at a worker and the box for so long."""
+    """Observe a worker and the host for so long."""
     pid, random = worker.pid, Random(0)
     ask(worker)  # it runs
     time.sleep(SETTLING_S)

@@ -40,7 +40,7 @@ TIMED = 10  #: studies in which decisions are timed
 
 @dataclass(frozen=True)
 class Shared:
-    """What the studies of a line have in common."""
+    """Settings that the studies of a line share."""
 
     suite: Suite
     guided: bool
@@ -49,7 +49,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Study:
-    """What became of one."""
+    """Result of one study."""
 
     right: bool
     n_windows: int

@@ -28,7 +28,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Looks:
-    """What was seen in about a second; sums over *n* looks."""
+    """Samples of about a second, as sums over *n* samples."""
 
     begin_s: float
     end_s: float
@@ -38,7 +38,7 @@ class Looks:
 
 
 class DenseSampler:
-    """A sampler that looks more often at what another one looks at; adds to *file*."""
+    """A sampler that samples more often than *inner*, and appends to *file*."""
 
     def __init__(self, inner: Sampler, file: Path, looks_per_s: float = LOOKS_PER_S) -> None:
         self._inner, self._file, self._looks_per_s = inner, file, looks_per_s
@@ -62,7 +62,7 @@ class DenseSampler:
 
 
 class _DenseWatch:
-    """Passes on, and tells the looker who the workers are."""
+    """A watch that also gives the thread of the samples the pids of the workers."""
 
     def __init__(self, inner: Watch, launch: Launch, looker: _Looker) -> None:
         self._inner, self._launch, self._looker = inner, launch, looker
@@ -129,7 +129,7 @@ class _Looker(threading.Thread):
 
 
 def read_looks(file: Path) -> list[Looks]:
-    """All that was seen, in time order; half a line (of a measurement that was killed) is left out."""
+    """Return all samples in time order, without an incomplete last line."""
     found = []
     for line in file.read_text(encoding="ascii").split("\n"):
         parts = line.split(",")

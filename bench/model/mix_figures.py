@@ -61,7 +61,7 @@ def ordered_pairs(
 
 
 def regret(predicted: Mapping[Key, float], measured: Mapping[Key, float]) -> float:
-    """What choosing the predicted best loses against the measured best, as a ratio of the latter."""
+    """Return the loss of the predicted best layout, as a share of the measured best."""
     common = [key for key in measured if key in predicted]
     chosen = max(common, key=lambda key: predicted[key])
     return 1 - measured[chosen] / max(measured[key] for key in common)

@@ -31,7 +31,7 @@ PEERS = (MODEL, OWN_SPEED, "simulation", "bounds", "USL(N)", "USL(P,T)")
 
 @dataclass(frozen=True)
 class Peer:
-    """What one predictor said."""
+    """Predictions of one model."""
 
     name: str
     fitted_to: frozenset[Layout]  #: no errors are told of these
@@ -47,7 +47,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What joint fits on few layouts say of the others; one figure per fit and layout left out."""
+    """Predictions of joint fits on few layouts for the others; one figure per fit and layout."""
 
     n_fitted: int  #: layouts that each saw
     throughput: tuple[float, ...]  #: relative errors
@@ -103,7 +103,7 @@ def judge(run: MixRun, peers: Collection[str] = PEERS, n_subsets: int = N_SUBSET
 
 
 def is_convoy(layout: Layout, predicted: Predicted) -> bool:
-    """Whether threads line up for the GIL, as the network sees it."""
+    """Return whether threads wait for the GIL, according to the network."""
     return layout.threads > 1 and (predicted.gil_utilization_ratio or 0.0) > CONVOY_GIL
 
 
@@ -124,7 +124,7 @@ def _said(
     machine: Machine,
     measured: Mapping[Layout, Measured],
 ) -> tuple[Peer, ...]:
-    """An error of one silences that one, and is told."""
+    """Return the predictions of all *peers*; a model with an error is printed, and has none."""
     layouts = list(measured)
     half = half_of(layouts)
     points = [point for point in run.points if point.layout in half]
@@ -179,7 +179,7 @@ def _intervals(
     machine: Machine,
     measured: Mapping[Layout, Measured],
 ) -> dict[Layout, tuple[float, float]]:
-    """Intervals for the throughput of one window, as long as these were, of a launch of its own."""
+    """Return intervals for the throughput of one window of a separate launch, of the same length."""
     found = {}
     for layout, one in measured.items():
         result = predict_with_intervals(

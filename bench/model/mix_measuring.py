@@ -38,7 +38,7 @@ MAX_ATTEMPTS = 4  #: launches and windows: strangers come and go
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be measured into one folder."""
+    """The measurements of one folder."""
 
     folder: Path
     mixes: tuple[Mix, ...]
@@ -52,7 +52,7 @@ class Plan:
 
     @property
     def cell_s(self) -> float:
-        """What one layout takes in one block, when nothing spoils it."""
+        """Return the usual time of one layout in one block."""
         return BESIDE_S + self.warmup_s + self.window_s
 
     @property
@@ -83,7 +83,7 @@ class TimedStop:
 
 
 class MixProgress(LineProgress):
-    """tuner's lines, with what is left of all mixes together."""
+    """tuner's lines, with the remaining time of all mixes together."""
 
     def __init__(self, plan: Plan, n_kept: int) -> None:
         super().__init__(sys.stderr)
@@ -92,7 +92,7 @@ class MixProgress(LineProgress):
 
     @property
     def left_s(self) -> float:
-        """As long per window as it took up to now, void ones included."""
+        """Estimate the remaining time from the mean time per window, including invalid ones."""
         n_new = self._n_kept - self._n_before
         each_s = (time.monotonic() - self._began_s) / n_new if n_new >= 3 else self._plan.cell_s
         return each_s * max(0, self._plan.n_windows - self._n_kept)
@@ -142,7 +142,7 @@ def _measure_block(
     progress: MixProgress,
     stop: TimedStop,
 ) -> None:
-    """Measure *mix* up to and with *block*: the same study, asked for so many blocks."""
+    """Measure *mix* up to and including *block*."""
     file = study_file(plan.folder, mix.name)
     with (
         wire.this_box(settings, record, str(file), progress.warning) as box,
@@ -178,7 +178,7 @@ def _config(plan: Plan, mix: Mix, tools: Tools) -> str:
 
 
 def _given(plan: Plan) -> dict[tuple[str | int, ...], Given]:
-    """What may have been typed wrong, so that an error names the option."""
+    """Return the given options, so that an error names the option."""
     texts = {
         "layouts": ("--layouts", ",".join(map(str, plan.layouts))),
         "window": ("--window", f"{plan.window_s}s"),

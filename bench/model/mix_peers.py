@@ -25,7 +25,7 @@ N_ITEMS, N_WARM_ITEMS = 100_000, 5_000  #: of a simulation: its own error is the
 
 @dataclass(frozen=True)
 class Predicted:
-    """What somebody says of a layout; None where he says nothing."""
+    """Prediction of a model for a layout; None: it predicts nothing."""
 
     throughput_per_s: float
     load: float | None = None
@@ -33,7 +33,7 @@ class Predicted:
 
 
 def on_box(machine: Machine, one: Measured) -> Machine:
-    """*machine* with what others used while a layout was measured: theirs is not the model's to guess."""
+    """Return *machine* without the cores that other processes used while a layout was measured."""
     return replace(machine, foreign_cores=one.others_cores)
 
 
@@ -76,7 +76,7 @@ def by_simulation(
 def by_bounds(
     demands: Demands, machine: Machine, measured: Mapping[Layout, Measured]
 ) -> dict[Layout, Predicted]:
-    """min(N/R, C/cpu, P/g): nobody waits, or a station is always busy (Lazowska et al., chapter 5)."""
+    """Return min(N/R, C/cpu, P/g): no waits, or one station is always busy (Lazowska et al., chapter 5)."""
     found = {}
     for layout, one in measured.items():
         bounds = [layout.total_threads / demands.total_s]
@@ -89,7 +89,7 @@ def by_bounds(
 
 
 def half_of(layouts: Sequence[Layout]) -> list[Layout]:
-    """Every other layout from few workers to many: what the laws are fitted to. 1x1 is among them."""
+    """Return every other layout from few workers to many, and 1x1: the input of the scalability laws."""
     return sorted(layouts, key=lambda one: (one.total_threads, one.processes))[::2]
 
 

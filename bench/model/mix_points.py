@@ -23,7 +23,7 @@ from tuner.core.windows.validity import FOREIGN_FLOOR_CORES
 
 @dataclass(frozen=True)
 class Point:
-    """One window. Loads are the service's own: what strangers (and tuner) ran is taken off."""
+    """One window. Loads are those of the service, without other processes and tuner."""
 
     layout: Layout
     clocks: Clocks
@@ -103,7 +103,7 @@ def read_run(file: Path, foreign_limit: float = FOREIGN_FLOOR_CORES) -> MixRun:
 
 
 def does_count(window: WindowRecord, foreign_limit: float) -> bool:
-    """Whether tuner calls it valid, and strangers used at most *foreign_limit* cores in it."""
+    """Return whether the window is valid, with at most *foreign_limit* cores for other processes."""
     return not window.void and window.n_done > 0 and window.foreign_cpu_s <= foreign_limit * window.length_s
 
 

@@ -28,7 +28,7 @@ _TIMES = ("python", "native", "child", "asleep", "blocked")
 
 @dataclass(frozen=True)
 class Mix:
-    """What an item of it is made of: seconds, means over items."""
+    """Parts of an item: seconds, means over items."""
 
     name: str
     python: float = 0.0  #: CPU with the GIL
@@ -42,7 +42,7 @@ class Mix:
 
 @dataclass(frozen=True)
 class Registry:
-    """What was written down before it was measured."""
+    """The mixes that were registered before their measurement."""
 
     registered: datetime
     layouts: tuple[Layout, ...]
@@ -78,7 +78,7 @@ def _mix(written: Mapping[str, Any]) -> Mix:
 
 @dataclass(frozen=True)
 class Tools:
-    """What workers need on this box, once per measurement and the same for all its launches."""
+    """Programs that workers need on this host, the same for all launches of a measurement."""
 
     interpreter: str
     child: Path

@@ -18,7 +18,7 @@ LEAST_POINTS = 200
 
 @dataclass(frozen=True)
 class PeerFigures:
-    """One predictor on one mix; None where it says nothing, or there is nothing to compare with."""
+    """One model on one mix; None: it predicts nothing, or there is nothing to compare with."""
 
     throughput: Errors | None  #: of the layouts it was not fitted to
     throughput_common: Errors | None  #: of those that nobody was fitted to
@@ -79,7 +79,7 @@ def figures_of(judged: Judged, peer: Peer) -> PeerFigures:
 
 
 def bars(all_judged: Iterable[Judged]) -> list[Bar]:
-    """What issue 4 asks of the model, over the mixes that a 1x1 launch can know."""
+    """Return the bars of the model, over the mixes that a launch of 1x1 can identify."""
     judged = [one for one in all_judged if not one.run.mix.beyond]
     model = [figures_of(one, one.peer(MODEL)) for one in judged]
     throughput = [one.throughput for one in model if one.throughput]
@@ -139,7 +139,7 @@ def render_bars(found: Sequence[Bar]) -> str:
 
 
 def render_mix(judged: Judged) -> str:
-    """A mix: what it is, layouts, peers."""
+    """Render a mix: its parts, layouts and models."""
     run, demands = judged.run, judged.calibration.profile.demands
     lengths = sorted({round(one.clocks.length_s) for one in run.points})
     intervals = judged.calibration.profile.intervals

@@ -113,7 +113,7 @@ def work(options: argparse.Namespace, thread: int, done: Callable[[], None]) -> 
 
 
 def turns_per_ms(child: str) -> dict[str, float]:
-    """What this box does in a millisecond of CPU when nobody disturbs: the best of some tries."""
+    """Return the turns in a millisecond of CPU: the most of some tries."""
 
     def child_cpu_s(turns: int) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -177,7 +177,7 @@ def fit_one(rows: Sequence[Row], variant: Variant, seed: int, n_generations: int
 
 
 def search(rows: Sequence[Row], variant: Variant, seed: int, n_generations: int) -> Array:
-    """The best values of what *variant* leaves free; shape (free,)."""
+    """Return the best values of the free parameters of *variant*; shape (free,)."""
     bounds = [BOUNDS[name] for name in variant.free]
     low, high = np.array(bounds).T
     starts = []
@@ -235,7 +235,7 @@ SHARE_OF_24X1 = (0.775, 0.825)
 
 
 def load_excesses(load: dict[str, Any]) -> list[Any]:
-    """How many tasks the loads lie outside of what is told, for the layouts that are there."""
+    """Return by how many tasks the loads are outside of the published ranges."""
     excesses = []
     if "24x1" in load:
         excesses.append(outside(load["24x1"], *STEADY_AT_24))
@@ -287,7 +287,7 @@ def predicted(variant: Variant, values: Array, layouts: Sequence[Layout]) -> Pre
 def candidates_demands(
     names: Sequence[str], values: Array, layouts: Sequence[Layout]
 ) -> tuple[LayoutDemands, Array]:
-    """What the layouts ask for, candidate after candidate; and how much each visitor slows the backend."""
+    """Return the demands of the layouts for each candidate, and the slowdown of the backend per visitor."""
     processes, threads = [one.processes for one in layouts], [one.threads for one in layouts]
     each, visitor_ratios = [], []
     for row in values.tolist():

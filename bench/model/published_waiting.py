@@ -156,7 +156,7 @@ def fit_costs(rows: Sequence[Row], form: Form) -> PoolCosts:
 
 
 def shares_of(free: Sequence[str], costs: PoolCosts) -> np.ndarray:
-    """What `costs_of` makes *costs* of."""
+    """Return the shares that `costs_of` makes of *costs*."""
     return np.array([getattr(costs, name) / getattr(MOST, name) for name in free])
 
 
@@ -244,7 +244,7 @@ def fit_cpu(rows: Sequence[Row], runs: Sequence[PoolRun]) -> Cpu:
 
 @dataclass(frozen=True)
 class Go:
-    """gornir: a wait, and so much beside it. No GIL, and threads only as told."""
+    """gornir: a wait, and some work in addition. There is no GIL, and threads are limited."""
 
     beside_s: dict[str, float]  #: mean of total less the wait, by GOMAXPROCS
     mean_ratio: float
@@ -266,7 +266,7 @@ def fit_go(seeds: dict[str, Any]) -> Go:
 
 @dataclass(frozen=True)
 class Batch:
-    """gnocchi: a batch of eight operations with six threads, as measured and as the model says."""
+    """gnocchi: a batch of eight operations with six threads, as measured and as modelled."""
 
     target: str
     round_trip_us: float
@@ -276,7 +276,7 @@ class Batch:
 
     @property
     def sign_is_right(self) -> bool:
-        """Whether the model knows if six threads win."""
+        """Return whether the model predicts if six threads are faster."""
         return (self.model_ms < self.one_ms) == (self.six_ms < self.one_ms)
 
 

@@ -27,7 +27,7 @@ from tuner.core.model.simulation.scenario import Scenario
 
 @dataclass(frozen=True)
 class PeerRun:
-    """What a program said of a network."""
+    """Result of a program for a network."""
 
     throughput_per_s: float
     n_events: int  #: counted as tuner counts: ends of stages, forced hand-overs
@@ -41,11 +41,11 @@ class Cores(Protocol):
         """An event for its end."""
 
     def take_back(self, job: simpy.Event) -> float:
-        """What was left to do of a job that is not to go on."""
+        """Return the remaining work of a job that is interrupted."""
 
 
 class InterruptedCores:
-    """A server that knows what is left of every job, and is interrupted when there is one more or less."""
+    """A server that stores the remaining work of every job, and is interrupted by arrivals and ends."""
 
     def __init__(self, env: simpy.Environment, scenario: Scenario) -> None:
         self._env = env
@@ -87,7 +87,7 @@ class InterruptedCores:
 
 
 class VirtualTimeCores:
-    """Everybody's work shrinks at the same rate: a heap of ends that a change of rate leaves in order."""
+    """Jobs that share cores equally: a heap of ends whose order a change of the rate keeps."""
 
     def __init__(self, env: simpy.Environment, scenario: Scenario) -> None:
         self._env = env
@@ -140,7 +140,7 @@ def _rates(scenario: Scenario) -> list[float]:
 
 
 class ForcedLock:
-    """A GIL: first come, first served, and whoever waits gets it after a while."""
+    """A GIL: first come, first served, handed over by force after a while."""
 
     def __init__(self, env: simpy.Environment, cores: Cores, scenario: Scenario) -> None:
         self._env, self._cores = env, cores

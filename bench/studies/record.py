@@ -60,7 +60,7 @@ def record(study: Path, into: Path) -> None:
 
 
 def _named(config: Any) -> Any:
-    """*config* with the files of whoever measured (a sample of messages) by their names, without folders."""
+    """Return *config* with the names of the user's files, without their folders."""
     if isinstance(config, dict):
         return {key: _named(value) for key, value in config.items()}
     if isinstance(config, list):
