@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualS
 from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
 from tuner.bootstrap.parts.metrics import parse_metrics_options
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK
 from tuner.core.domain.requests import Latencies, Requests, bucket_of
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.errors import ConfigError
@@ -258,7 +260,8 @@ def test_a_resumed_study_begins_with_what_its_file_holds() -> None:
     virtual = VirtualBox(SERVICE, Noise(), seed=5, cores=4, clock=VirtualClock.resumed(store))
     run_study(virtual.box(), store, ProgressTee([]), PlannedStop(lambda: False), strategy_of(store.study()))
     figures = figures_of_nothing()
-    figures.recall(store.windows())
+    scouted = replace(next(iter(store.windows())), block=WARMING_BLOCK)
+    figures.recall([*store.windows(), scouted])
 
     assert sum(values(figures, "tuner_window_seconds_total", "layout").values()) == pytest.approx(40.0)
     assert sum(values(figures, "tuner_items_total", "layout").values()) == sum(
@@ -395,5 +398,6 @@ def test_scouts_are_no_windows_of_a_layout_and_a_grid_that_grew_has_more_layouts
     figures.grew(grown)
 
     assert values(figures, "tuner_windows_total", "layout", result="valid") == {"1x4": 0.0}
+    assert values(figures, "tuner_items_total", "layout") == {"1x4": 0.0}
     assert values(figures, "tuner_launches_total", "layout") == {"1x4": 1.0}
     assert values(figures, "tuner_study_layouts") == {None: 3.0}

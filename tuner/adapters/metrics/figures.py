@@ -110,7 +110,7 @@ class StudyFigures:
         with self._lock:
             for window in windows:
                 self._add(window)
-                self._of(window.layout).n_items += window.n_done
+                self._add_items(window.layout, window.block, window.n_done)
 
     def grew(self, study: StudyRecord) -> None:
         """Record that the grid of the study has grown, before its first block."""
@@ -155,7 +155,7 @@ class StudyFigures:
             before = self._seen_totals.get((self._on, layout))
             new = items_per_s * elapsed_s if before is None else sample.n_done_total - before
             self._seen_totals[self._on, layout] = sample.n_done_total
-            self._of(layout).n_items += max(0, round(new))
+            self._add_items(layout, self.now.block, round(new))
 
     def window_taken(  # noqa: D102
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
@@ -166,7 +166,7 @@ class StudyFigures:
             # A fleet host reports about every fifth second, and may report no sample of a short window.
             before = self._seen_totals.get((self._on, window.layout))
             new = record.n_done if before is None else window.samples[-1].n_done_total - before
-            self._of(window.layout).n_items += max(0, new)
+            self._add_items(window.layout, record.block, new)
             # samples before the next window are not part of one
             self._seen_totals[self._on, window.layout] = None
             self.nows[self._on] = Now("between", window.layout, self.now.block)
@@ -228,10 +228,13 @@ class StudyFigures:
     def _of(self, layout: Layout) -> LayoutFigures:
         return self.layouts.setdefault(layout, LayoutFigures())
 
+    def _add_items(self, layout: Layout, block: int | None, n: int) -> None:
+        """Count finished items, except those of scouts, which are in no figure of a layout."""
+        if block != WARMING_BLOCK:
+            self._of(layout).n_items += max(0, n)
+
     def _add(self, window: WindowRecord) -> None:
-        """Add a finished window; its items were counted as they came. A scout's window is of no layout's
-        figures.
-        """
+        """Add a finished window, whose items are counted already; a scout's window is in no figure."""
         if window.block == WARMING_BLOCK:
             return
         of = self._of(window.layout)
