@@ -176,6 +176,15 @@ def test_a_version_that_reads_no_variables_gets_flags(
     assert service.command[1:] == (*words.split(), *(() if reads_variables else flags))
 
 
+@pytest.mark.parametrize(("version", "workers"), [("0.13.2", "children-if-several"), ("0.14.0", "children")])
+def test_a_single_worker_of_hypercorn_before_0_14_is_the_program_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, workers: str
+) -> None:
+    program = installed(tmp_path, monkeypatch, "hypercorn", version)
+
+    assert typed(f"{program} app:app").service.workers == workers
+
+
 def test_celery_4_reads_a_separate_queue_by_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = installed(tmp_path, monkeypatch, "celery", "4.4.7")
     sample = tmp_path / "sample.json"

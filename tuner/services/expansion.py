@@ -82,8 +82,9 @@ def expand_service(
     warn = cautions.__setitem__
     everything = {**environment, **user.variables}
     always = service.always
-    if always.since or service.variables_since:
+    if service.package:
         version = around.version_of(service.package, started, everything)
+        forms = [form.in_version(version) for form in forms]
         always = Arguments() if version < always.since else always
         user = replace(user, needs_flags=user.needs_flags or () < version < service.variables_since)
     of_queue = _queue_additions(service, user.command, asked)
@@ -196,8 +197,7 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
     before, words = before_program(taken, service)
     command = Command(words, everything, given, is_module=taken.is_module, grammar=service.grammar)
     command = with_file(service, command, taken, read)
-    hides = taken.hides_environment
-    return _User(command, before, environment, names, hides, needs_flags=hides)
+    return _User(command, before, environment, names, taken.hides_environment, taken.hides_environment)
 
 
 def before_program(taken: CommandWords, service: Service) -> tuple[tuple[str, ...], tuple[str, ...]]:

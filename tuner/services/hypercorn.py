@@ -50,6 +50,7 @@ def _form(name: str, summary: str) -> Form:
         programs="one",
         event_loop=True,
         workers="children",  # a single worker is a child, too
+        child_since=(0, 14),
         ready={"kind": "log", "pattern": "Running on https?://"},
         stop={"signal": "TERM", "wait": "70s"},
         loses="requests that need more than its --graceful-timeout (default: 3 s), and with several"
@@ -128,6 +129,7 @@ SERVICE = Service(
         ),
     ),
     feeder=http_feeder,
+    package="hypercorn",
     of_file=_of_file,
     warned_if_computed={"--worker-class": "-k"},
     logs=_logs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -217,6 +217,8 @@ class Form:
     words: Callable[[Command], tuple[str, ...] | None] = lambda command: command.words
     programs: Programs = "one"
     workers: Workers | None = None  #: None: the children of the program if it is one, else the programs
+    #: first version of the package whose single worker is a child; before, it is the program itself
+    child_since: tuple[int, ...] = ()
     ready: Section | None = None  #: the config's ``service.ready``
     stop: Section = field(default_factory=dict)  #: the config's ``service.stop``
     max_extra_threads: int | None = None
@@ -225,6 +227,11 @@ class Form:
     event_loop: bool = False  #: whether a process accepts any number of requests at a time
     #: form to use on a Python without the GIL, if its workers are no processes there; None: this form
     without_gil: Form | None = None
+
+    def in_version(self, version: tuple[int, ...]) -> Form:
+        """Return the form in a *version* of the package; empty: unknown."""
+        is_old = () < version < self.child_since
+        return replace(self, workers="children-if-several") if is_old else self
 
     def section(self) -> dict[str, Any]:
         """Return the service keys that this form sets, without command and environment."""
@@ -328,7 +335,7 @@ class Service:
     logs: Callable[[Command], bool] = lambda _command: True
     #: pattern of the log line of each worker process that starts, its pid as group 1; empty: unknown
     worker_pid: str = ""
-    package: str = ""  #: Python package whose version `Arguments.since` and *variables_since* require
+    package: str = ""  #: Python package of the versions in `Arguments.since`, `Form` and *variables_since*
     #: first version of the package that reads the variables of `Arguments`; older ones get the flags instead
     variables_since: tuple[int, ...] = ()
     #: options, and subcommands, that make a study impossible, and why
