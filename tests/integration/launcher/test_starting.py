@@ -131,7 +131,9 @@ def test_a_program_that_does_not_know_an_option_starts_in_no_layout(
 
     assert isinstance(error, ConfigError) == is_in_both
     if is_in_both:
-        in_variable, in_command = wording("launch.option-unknown-in"), wording("launch.option-unknown")
+        program = Path(sys.executable).name
+        in_variable = wording("launch.option-unknown-in", program=program)
+        in_command = wording("launch.option-unknown", program=program)
         assert error.problem == (in_variable if environment else in_command)
         assert error.hint == wording("launch.option-unknown-hint")
 
