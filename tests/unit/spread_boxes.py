@@ -20,9 +20,8 @@ class Boxes:
     suite: Suite
     names: Sequence[str]
     stream: str = "luck"
-    log_levels: Mapping[str, float] = field(
-        default_factory=dict
-    )  #: of boxes that are not as the suite has it
+    #: of boxes that are not as the suite has it
+    log_levels: Mapping[str, float] = field(default_factory=dict)
     apart: Mapping[tuple[str, Layout], float] = field(default_factory=dict)  #: in logarithms
     done: list[Done] = field(default_factory=list)
     under_way: dict[str, tuple[float, Place]] = field(default_factory=dict)  #: until when, what

@@ -57,9 +57,8 @@ class LatencyQuantile:
 class Latencies:
     """Number of requests by latency, up to one moment or between two."""
 
-    n_by_bucket: Mapping[int, int] = field(
-        default_factory=dict
-    )  #: buckets that are not empty, shortest first
+    #: buckets that are not empty, shortest first
+    n_by_bucket: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, counts: Sequence[int]) -> Latencies:
@@ -235,9 +234,8 @@ class Requests:
     rate_per_s: float | None = None  #: rate at which requests become due, per second; None: closed loop
     #: throughput per second in the closed loop from which the rate was derived; None: it was not derived
     capacity_per_s: float | None = None
-    unfinished: Latencies = field(
-        default_factory=Latencies
-    )  #: waiting times so far of the requests in flight at the end
+    #: waiting times so far of the requests in flight at the end
+    unfinished: Latencies = field(default_factory=Latencies)
     #: waiting times so far of the requests in flight at the beginning
     unfinished_before: Latencies = field(default_factory=Latencies)
     spread: ConnectionSpread | None = None  #: spread of the connections over the workers; None: not observed

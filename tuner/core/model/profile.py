@@ -114,9 +114,8 @@ class Profile:
     start_s: float = 1.0  #: seconds until every process is RUNNING
     settle_s: float = 20.0  #: seconds after that during which throughput rises
     stop_s: float = 0.5
-    failures: Mapping[Failure, float] = field(
-        default_factory=dict
-    )  #: probability of each kind; of launches for the first three kinds, otherwise of windows
+    #: probability of each kind; of launches for the first three kinds, otherwise of windows
+    failures: Mapping[Failure, float] = field(default_factory=dict)
     aging: ProfileAging | None = None  #: None: launches do not change while they run
 
     def __post_init__(self) -> None:

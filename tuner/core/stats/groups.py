@@ -37,9 +37,8 @@ class Beside:
     #: whether some layout is significantly better, at the confidence of all pairs jointly
     is_told_apart: bool
     share: float  #: measured value as a share of the named layout's
-    far_doubt: (
-        float | None
-    )  #: probability that it is behind by more than FAR margins; None: the noise is unknown
+    #: probability that it is behind by more than FAR margins; None: the noise is unknown
+    far_doubt: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,9 +120,8 @@ class MemoryLeftOut:
     """Memory of a layout, and its prediction by a fit to all other layouts."""
 
     measured_bytes: float
-    predicted_bytes: (
-        float | None
-    )  #: None: the other layouts do not show each part that all layouts together show
+    #: None: the other layouts do not determine each part of the memory that all layouts together determine
+    predicted_bytes: float | None
 
 
 def leave_memory_out(seen: Iterable[MemorySeen]) -> dict[Layout, MemoryLeftOut]:
