@@ -7,6 +7,8 @@ import os
 import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -53,52 +55,82 @@ def test_a_command_without_settings_is_refused() -> None:
         started("saq -v")
 
 
+def settings_made_from(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the settings that SAQ reads, for seven jobs at once and the user's settings in *text*."""
+    (folder / "shop_saq.py").write_text(text)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "shop_saq", raising=False)
+    monkeypatch.setenv("TUNER_SAQ_SETTINGS", "shop_saq.settings")
+    monkeypatch.setenv("TUNER_THREADS", "7")
+    made: dict[str, Any] = runpy.run_path(str(MODULE))["settings"]
+    monkeypatch.delitem(sys.modules, "shop_saq")
+    return made
+
+
 @pytest.mark.parametrize(
-    ("settings", "grace_s", "n_hooks"),
+    ("settings", "grace_s"),
     [
-        ("settings = {'functions': [print], 'concurrency': 10}\n", 5, 1),
-        ("def settings():\n    return {'functions': [print], 'shutdown_grace_period_s': 30}\n", 30, 1),
-        ("settings = {'functions': [print], 'startup': print}\n", 5, 2),
-        ("settings = {'functions': [print], 'startup': [print, print]}\n", 5, 3),
+        ("settings = {'functions': [print], 'concurrency': 10}\n", 5),
+        ("def settings():\n    return {'functions': [print], 'shutdown_grace_period_s': 30}\n", 30),
         (
             "from types import SimpleNamespace\n"
             "settings = {'functions': [], 'cron_jobs': [SimpleNamespace(function=print)]}\n",
             5,
-            1,
         ),
     ],
 )
 def test_the_layouts_threads_are_the_jobs_at_once_and_the_rest_stays(
-    settings: str, grace_s: int, n_hooks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: str, grace_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "shop_saq.py").write_text(settings)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "shop_saq", raising=False)
-    monkeypatch.setenv("TUNER_SAQ_SETTINGS", "shop_saq.settings")
-    monkeypatch.setenv("TUNER_THREADS", "7")
-
-    made = runpy.run_path(str(MODULE))["settings"]
+    made = settings_made_from(settings, tmp_path, monkeypatch)
 
     assert made["functions"] == [print]
     assert (made["concurrency"], made["shutdown_grace_period_s"]) == (7, grace_s)
-    assert len(made["startup"]) == n_hooks
     assert made["cron_jobs"] == []
-    monkeypatch.delitem(sys.modules, "shop_saq")
 
 
-def test_the_line_that_a_worker_prints_when_it_has_started_is_the_one_that_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+HOOKS = """
+async def first(context):
+    context["ran"].append("first")
+
+async def second(context):
+    context["ran"].append("second")
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("startup", "ran"), [("[]", []), ("first", ["first"]), ("[first, second]", ["first", "second"])]
+)
+def test_the_line_that_tuner_waits_for_is_printed_after_the_users_hooks(
+    startup: str,
+    ran: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "shop_saq.py").write_text("settings = {}\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "shop_saq", raising=False)
-    monkeypatch.setenv("TUNER_SAQ_SETTINGS", "shop_saq.settings")
-    monkeypatch.setenv("TUNER_THREADS", "7")
+    made = settings_made_from(f"{HOOKS}settings = {{'startup': {startup}}}\n", tmp_path, monkeypatch)
+    context: dict[str, list[str]] = {"ran": []}
 
-    asyncio.run(runpy.run_path(str(MODULE))["settings"]["startup"][-1]({}))
+    asyncio.run(made["startup"](context))
 
     (form,) = saq.SERVICE.forms
+    assert context["ran"] == ran
     assert form.ready == {"kind": "log", "pattern": capsys.readouterr().err.strip()}
-    monkeypatch.delitem(sys.modules, "shop_saq")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "has_grace"), [("shutdown_grace_period_s=0", True), ("concurrency=10", False)]
+)
+def test_a_version_without_a_grace_period_gets_none(
+    parameters: str, has_grace: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before version 0.26, a worker with this setting does not start."""
+    names: dict[str, Any] = {}
+    exec(f"class Worker:\n    def __init__(self, {parameters}): pass\n", names)
+    monkeypatch.setitem(sys.modules, "saq.worker", SimpleNamespace(**names))  # type: ignore[arg-type]
+
+    made = settings_made_from("settings = {}\n", tmp_path, monkeypatch)
+
+    assert ("shutdown_grace_period_s" in made) == has_grace

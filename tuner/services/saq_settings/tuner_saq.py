@@ -9,21 +9,39 @@ settings, in the user's Python, and changes no file.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-#: seconds that jobs get to end at a stop, where the user's settings give none. By SAQ's own default, 0, they
-#: are cancelled at once and done again
+#: seconds that jobs get to end at a stop; SAQ before 0.26 lacks this setting, and cancels jobs at once
+_GRACE = "shutdown_grace_period_s"
+#: its value, unless the user sets one. By SAQ's own default, 0, jobs are cancelled at once and done again
 GRACE_S = 5
 PATH = "TUNER_SAQ_SETTINGS"  #: the user's own, as ``package.module.settings``
 READY = "tuner: the SAQ worker is ready"  #: SAQ itself logs its start with -v only, and then each job as well
 
 
-async def ready(_context: Any) -> None:
-    """Print that the worker has started; SAQ calls it after the user's own hooks, before the first job."""
-    print(READY, file=sys.stderr, flush=True)  # noqa: T201  # tuner reads it in the log
+def _startup(hooks: Any) -> Callable[[Any], Any]:
+    """Return a hook that runs the user's *hooks*, and prints that the worker has started.
+
+    SAQ runs it before the first job. Old versions of SAQ accept a single hook only.
+    """
+
+    async def start(context: Any) -> None:
+        for hook in [hooks] if callable(hooks) else [*hooks]:
+            await hook(context)
+        print(READY, file=sys.stderr, flush=True)  # noqa: T201  # tuner reads it in the log
+
+    return start
+
+
+def _has_grace() -> bool:
+    """Return whether this SAQ, which imports this module, has the setting `_GRACE`."""
+    worker = sys.modules.get("saq.worker")
+    return worker is None or _GRACE in inspect.signature(worker.Worker.__init__).parameters
 
 
 def _load_user_settings() -> Any:
@@ -34,16 +52,13 @@ def _load_user_settings() -> Any:
 
 
 def _with_concurrency(own: Any, concurrency: int) -> dict[str, Any]:
-    startup = own.get("startup") or []
-    hooks = [startup] if callable(startup) else [*startup]
-    grace_s = own.get("shutdown_grace_period_s") or GRACE_S
     return {
         **own,
         "functions": [*own.get("functions", ()), *(job.function for job in own.get("cron_jobs") or ())],
         "concurrency": concurrency,
-        "startup": [*hooks, ready],
+        "startup": _startup(own.get("startup") or []),
         "cron_jobs": [],
-        "shutdown_grace_period_s": grace_s,
+        **({_GRACE: own.get(_GRACE) or GRACE_S} if _has_grace() else {}),
     }
 
 
