@@ -188,7 +188,7 @@ def test_a_study_that_is_not_complete_says_how_much_of_it_is_measured() -> None:
 
 
 def noisy(*layouts: str) -> tuple[StudyRecord, Ranking]:
-    """A study whose intervals tell nothing."""
+    """A study whose intervals give no information."""
     noise = {text: {"4x6": 2600.0, "1x24": 1000.0}[text] for text in layouts or ("4x6", "1x24")}
     study = replace(study_of(noise), n_blocks=2)
     windows = [

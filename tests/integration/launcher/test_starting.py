@@ -116,7 +116,7 @@ OLDER = "import argparse; argparse.ArgumentParser(prog='older').parse_args()"  #
 def test_a_program_that_does_not_know_an_option_starts_in_no_layout(
     launcher_of: LaunchersOf, environment: dict[str, str], is_in_both: bool
 ) -> None:
-    """Where another variant lacks the option it may start, so the study goes on."""
+    """If another variant lacks the option, it may start, so the study continues."""
     script = (
         OLDER.replace("args()", "args(__import__('os').environ['OLDER_ARGS'].split())")
         if environment

@@ -27,7 +27,7 @@ from tuner.reports.model.model import (
     seconds,
     source_facts,
 )
-from tuner.reports.ranking.ranking_cells import UNKNOWN_TOLD
+from tuner.reports.ranking.ranking_cells import UNKNOWN_MEANS
 from tuner.reports.text.formats import Table, render_table
 
 MOST_ROWS = 20  #: rows of the table, unless all rows are requested
@@ -273,7 +273,7 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
     identified = "; ".join(f"{letter} {reason}" for reason, letter in letters.items())
     legend = [f"Beyond the measurements: {identified}."] if identified else []
     if any(row.throughput_per_s.is_too_wide or row.load.is_too_wide for row in rows):
-        legend.append(UNKNOWN_TOLD)
+        legend.append(UNKNOWN_MEANS)
     numeric = frozenset(range(len(headers) - 1)) - {0}
     return Table(tuple(headers), tuple(cells), numeric), legend
 

@@ -13,7 +13,7 @@ from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.reports.model.model import estimate_facts, interval_of_amount, items
 from tuner.reports.model.prediction import Predicted, applicable_measurements, memory_cell, memory_of
-from tuner.reports.ranking.ranking_cells import UNKNOWN_TOLD
+from tuner.reports.ranking.ranking_cells import UNKNOWN_MEANS
 from tuner.reports.text.formats import Table, render_table
 
 TITLE = "Processes or threads?"
@@ -43,7 +43,7 @@ def render_shapes(
     machine = predictions[0].machine
     lines = [f"{TITLE} (predicted on {pluralize(machine.cores, 'core')})\n"]
     lines += [render_table(_table(predictions, found), "simple")]
-    lines += [f"{UNKNOWN_TOLD}\n"] if any(one.row.throughput_per_s.is_too_wide for one in found) else []
+    lines += [f"{UNKNOWN_MEANS}\n"] if any(one.row.throughput_per_s.is_too_wide for one in found) else []
     lines += [f"{sentence}\n" for sentence in describe_shapes(predictions, missing)]
     if shown is not None and len(predictions) > 1:
         own, *others = (one.trusted.best.variant for one in sorted(predictions, key=lambda x: x is not shown))

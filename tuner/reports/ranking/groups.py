@@ -11,7 +11,7 @@ from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_of
 from tuner.core.stats.groups import FAR, Group, OfBest
 from tuner.core.text.figures import list_names, percent, pluralize
-from tuner.reports.ranking.ranking_cells import UNKNOWN, UNKNOWN_TOLD, beside_cell, interval_cell
+from tuner.reports.ranking.ranking_cells import UNKNOWN, UNKNOWN_MEANS, beside_cell, interval_cell
 
 NAMES: dict[Group, str] = {
     "best-or-tied": "best or tied",
@@ -66,7 +66,7 @@ def condition_of_claim(answer: Answer) -> str:
 def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> list[str]:
     """Return explanations of the interval column and of the columns next to it; none without intervals."""
     best = ranking.best
-    unknown = [UNKNOWN_TOLD] if any(beside_cell(row, ranking) == UNKNOWN for row in ranking.rows) else []
+    unknown = [UNKNOWN_MEANS] if any(beside_cell(row, ranking) == UNKNOWN for row in ranking.rows) else []
     if best is None or all(row.of_best is None or row.of_best.ratio.low is None for row in ranking.rows):
         return unknown
     own = value_of(best, ranking.objective)
@@ -77,7 +77,7 @@ def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> li
     own_interval = interval_cell(own, show)
     if own_interval == UNKNOWN:
         lines.append(f"{best.layout} itself: unknown ({level}).")
-        unknown = [UNKNOWN_TOLD]
+        unknown = [UNKNOWN_MEANS]
     elif own_interval != "-":
         lines.append(f"{best.layout} itself: {own_interval} {unit} ({level}).")
     lines += unknown

@@ -31,7 +31,7 @@ def items_cell(value: float | None) -> str:
 
 #: interval of which the ends are so far apart that it gives no information
 UNKNOWN = "unknown"
-UNKNOWN_TOLD = (
+UNKNOWN_MEANS = (
     "Unknown: the upper end of the interval is more than 10 times the lower end, so the figure cannot be"
     " estimated."
 )
